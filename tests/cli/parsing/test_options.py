@@ -96,7 +96,7 @@ def test_the_model_is_asked_no_more_often_than_is_allowed(run: Run, office: Offi
 
 @pytest.mark.parametrize("value", ["0", "-1", "1.5", "nan", "1e400", "ten", "", "1_0", "9" * 30, "٣"])
 def test_a_number_of_turns_is_a_number_from_1_on(run: Run, value: str) -> None:
-    refused(run("-p", "Hello", f"--max-turns={value}"), "--max-turns must be a number of 1 or more", f"not {value}")
+    refused(run("-p", "Hello", f"--max-turns={value}"), "--max-turns must be a whole number from 1 on", f"not {value}")
 
 
 @pytest.mark.parametrize("value", ["-1", "nan", "1e400", "ten", "", "inf"])
@@ -216,7 +216,7 @@ def test_the_log_may_be_named_before_a_command_or_behind_it(run: Run) -> None:
         (["log", "--lst", "3"], ["`reenact log` has no option --lst", "Did you mean --last?", "reenact log --help"]),
         (["log", "--model", "x"], ["--model is for a conversation"]),
         (["log", "--reverse", "--follow"], ["give one of them", "reenact log --help"]),
-        (["replay", "--max-turns", "0"], ["a number of 1 or more", "reenact replay --help"]),
+        (["replay", "--max-turns", "0"], ["a whole number from 1 on", "reenact replay --help"]),
         (["sesions"], ["no command 'sesions'", "Did you mean sessions?"]),
         (["extensions", "trsut"], ["no command 'trsut'", "Did you mean trust?"]),
         (["help", "lgo"], ["no command 'lgo'", "Did you mean log?", "reenact --help"]),

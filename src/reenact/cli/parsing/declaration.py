@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,7 +12,6 @@ import msgspec
 import typer
 from msgspec.structs import FieldInfo, fields
 
-from reenact.cli.settings.values import LARGEST_NUMBER, LONGEST_TIMEOUT
 from reenact.domain.plain import is_sequence
 
 CONVERSATION = "Conversation"
@@ -23,7 +21,6 @@ OUTPUT = "Output"
 OTHERS = "Options"
 GROUPS = (CONVERSATION, OTHERS, TOOLS, PLACES, OUTPUT)
 """The groups of options, in the order of the help."""
-_DIGITS = re.compile(r"[0-9]{1,10}")
 
 Some = TypeVar("Some", bound="Options")
 Result = TypeVar("Result")
@@ -108,29 +105,16 @@ def _parameter(field: FieldInfo) -> Parameter:
     return Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, declaration])
 
 
-def whole_number(option: str, text: str) -> int:
-    """Parse a number of times; raise `TyperException` if it is not from 1 to `LARGEST_NUMBER`."""
-    number = int(text) if _DIGITS.fullmatch(text) else 0
-    if not 1 <= number <= LARGEST_NUMBER:
-        raise typer.TyperException(f"{option} must be a number of 1 or more, at most {LARGEST_NUMBER:,}, not {text}")
-    return number
+def number(kind: object, what: str) -> Callable[[str, str], object]:
+    """Return a parser of numbers of this kind; it raises `TyperException`, which says `what` they are, for others."""
 
+    def read(option: str, text: str) -> object:
+        try:
+            return msgspec.convert(text, kind, strict=False)
+        except msgspec.ValidationError:
+            raise typer.TyperException(f"{option} must be {what}, not {text}") from None
 
-def amount(option: str, text: str) -> float:
-    """Parse an amount of money; raise `TyperException` if it is negative or no number."""
-    number = _number(text)
-    if number < 0:
-        raise typer.TyperException(f"{option} must be an amount of 0 or more, in the currency of --price, not {text}")
-    return number
-
-
-def seconds(option: str, text: str) -> float:
-    """Parse a number of seconds; raise `TyperException` if it is not above 0."""
-    number = _number(text)
-    if not 0 < number <= LONGEST_TIMEOUT:
-        at_most = f"at most {LONGEST_TIMEOUT:,}"
-        raise typer.TyperException(f"{option} must be a number of seconds above 0, {at_most}, not {text}")
-    return number
+    return read
 
 
 def names(option: str, texts: Sequence[str]) -> tuple[str, ...]:
@@ -140,12 +124,3 @@ def names(option: str, texts: Sequence[str]) -> tuple[str, ...]:
         text = texts[found.index([])]
         raise typer.TyperException(f'{option} names tools, as in {option} "send_mail,mcp__files__*", not {text!r}')
     return tuple(name for within in found for name in within)
-
-
-def _number(text: str) -> float:
-    """Return the number, or -1 if the text is not a finite number."""
-    try:
-        number = float(text)
-    except ValueError:
-        return -1
-    return number if math.isfinite(number) else -1

@@ -16,19 +16,17 @@ from reenact.cli.parsing.declaration import (
     PLACES,
     TOOLS,
     Options,
-    amount,
     argument,
     errors_of,
     flag,
     made_of,
     names,
+    number,
     option,
-    seconds,
-    whole_number,
     with_signature,
 )
 from reenact.cli.settings.environment import home_directory, read_variable, settings_files
-from reenact.cli.settings.values import LARGEST_NUMBER, OutputFormat
+from reenact.cli.settings.values import AMOUNT, LARGEST_NUMBER, SECONDS, TURNS, OutputFormat
 
 FORMER = frozenset({"--allow-tool", "--max-steps"})
 """Former names of options, which are accepted but not listed."""
@@ -117,7 +115,7 @@ PolicyFile: TypeAlias = Annotated[
 MaxTurns: TypeAlias = Annotated[
     int | None,
     option("Call the model at most N times for one prompt.", "N", "--max-turns", "--max-steps", group=TOOLS),
-    whole_number,
+    number(*TURNS),
 ]
 MaxCost: TypeAlias = Annotated[
     float | None,
@@ -126,7 +124,7 @@ MaxCost: TypeAlias = Annotated[
         "AMOUNT",
         group=TOOLS,
     ),
-    amount,
+    number(*AMOUNT),
 ]
 Prices: TypeAlias = Annotated[
     tuple[str, ...],
@@ -246,7 +244,7 @@ class TalkOptions(OfLog, frozen=True):
     max_cost: MaxCost = None
     prices: Prices = ()
     timeout: Annotated[
-        float | None, option("Interrupt an answer that takes longer.", "SECONDS", group=TOOLS), seconds
+        float | None, option("Interrupt an answer that takes longer.", "SECONDS", group=TOOLS), number(*SECONDS)
     ] = None
     output_format: Annotated[
         OutputFormat,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias, get_args
@@ -13,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from reenact.cli.settings.configuration import split_place
-from reenact.cli.settings.values import LARGEST_NUMBER, LONGEST_TIMEOUT, SAY, OutputFormat, checked_provider
+from reenact.cli.settings.values import AMOUNT, SAY, SECONDS, TURNS, Amount, OutputFormat, checked_provider
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.tools import is_array, is_object
 from reenact.extensions.files import MalformedError, read_bytes, read_json, text_of
@@ -103,9 +102,6 @@ def _database(value: str, place: Place) -> str:
 
 
 _Text: TypeAlias = Annotated[str, Meta(pattern=r"\S")]
-_Turns: TypeAlias = Annotated[int, Meta(ge=1, le=LARGEST_NUMBER)]
-_Amount: TypeAlias = Annotated[float, Meta(ge=0, le=sys.float_info.max)]
-_Seconds: TypeAlias = Annotated[float, Meta(gt=0, le=LONGEST_TIMEOUT)]
 _PATH = "the path of a file"
 _TOOLS = 'a list of files with tools, as ["tools.py", "tools.py:send_mail"]'
 
@@ -114,15 +110,15 @@ KEYS: Final[Mapping[str, Key]] = {
     "baseUrl": Key("base_url", _Text, "the URL of an API", withheld=_SENDS_KEYS),
     "model": Key("model", _Text, "a text that is not blank", is_of_new=True),
     "systemPrompt": Key("system_prompt", str, "a text", is_of_new=True),
-    "maxTurns": Key("max_turns", _Turns, f"a whole number from 1 on, at most {LARGEST_NUMBER:,}", is_of_new=True),
-    "maxCost": Key("max_cost", _Amount, "an amount of 0 or more", is_of_new=True),
+    "maxTurns": Key("max_turns", *TURNS, is_of_new=True),
+    "maxCost": Key("max_cost", *AMOUNT, is_of_new=True),
     "prices": Key(
         "prices",
-        dict[_Text, tuple[_Amount, _Amount]],
+        dict[_Text, tuple[Amount, Amount]],
         '{"MODEL": [IN, OUT]}, with what a million tokens cost, 0 or more',
         _prices,
     ),
-    "timeout": Key("timeout", _Seconds, f"a number of seconds above 0, at most {LONGEST_TIMEOUT:,}"),
+    "timeout": Key("timeout", *SECONDS),
     "outputFormat": Key(
         "output_format",
         OutputFormat,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
-from typing import Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
 from reenact.cli.settings.environment import is_on, read_variable
 from reenact.domain.errors import ConfigurationError
@@ -14,6 +16,11 @@ from reenact.domain.errors import ConfigurationError
 LARGEST_NUMBER = 1_000_000_000
 LONGEST_TIMEOUT = 1_000_000
 """Seconds, more than 11 days: the system waits no longer than 24 days for a stream."""
+Amount: TypeAlias = Annotated[float, Meta(ge=0, le=sys.float_info.max)]
+TURNS = Annotated[int, Meta(ge=1, le=LARGEST_NUMBER)], f"a whole number from 1 on, at most {LARGEST_NUMBER:,}"
+AMOUNT = Amount, "an amount of 0 or more"
+SECONDS = Annotated[float, Meta(gt=0, le=LONGEST_TIMEOUT)], f"a number of seconds above 0, at most {LONGEST_TIMEOUT:,}"
+"""Numbers that options and settings take: their type, and what they are in words."""
 
 
 OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
