@@ -54,17 +54,7 @@ def plain_or_quoted(name: str) -> str:
 
 def may_be_reordered(value: object) -> bool:
     """Return whether the value has right-to-left letters, which a terminal may show in another order."""
-    left = [value]
-    while left:
-        item = left.pop()
-        if isinstance(item, str):
-            if any(unicodedata.bidirectional(letter) in _RIGHT_TO_LEFT for letter in item):
-                return True
-        elif is_object(item):
-            left += [*item, *item.values()]
-        elif is_array(item):
-            left += item
-    return False
+    return any(unicodedata.bidirectional(letter) in _RIGHT_TO_LEFT for letter in on_one_line(value))
 
 
 def lines_of(arguments: Mapping[str, object], width: int, escape: Escape = seen) -> list[str]:
