@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final, TypeAlias
@@ -12,6 +11,7 @@ from reenact.cli.chat import inspect, navigate
 from reenact.cli.chat.conversation import Approved, Rejected
 from reenact.cli.chat.current import Frontend
 from reenact.cli.output.answers import pending_description, pending_line
+from reenact.cli.parsing.help_page import entry_lines
 from reenact.cli.settings.configuration import user_name
 from reenact.domain.errors import ReenactError
 from reenact.domain.legible import display_safe
@@ -71,12 +71,8 @@ def _waiting_call(frontend: Frontend, call_id: str) -> PendingCall | None:
     return None
 
 
-_WIDEST = 26
-"""Columns for the usage of a command; a longer usage shifts its description to the right."""
-_NARROW = 60
-"""Below this number of columns, descriptions are on lines of their own."""
-_TINY = 30
-"""Below this number of columns, descriptions have no margin."""
+_UNLIMITED = 1000
+"""The width of lines that no terminal shows."""
 _SLASH = "/"
 _EXIT_WORDS = frozenset({"exit", "quit"})
 """Words that leave the chat if a person types nothing else."""
@@ -125,27 +121,8 @@ def _help(frontend: Frontend, _: str) -> None:
         *(() if frontend.width is None else _TYPED),
         *_KEYS,
     ]
-    for usage, description in known:
-        for line in _entry(usage, description, frontend.width):
-            frontend.say(line)
-
-
-def _entry(usage: str, description: str, width: int | None) -> Iterator[str]:
-    """Yield the lines that describe a command."""
-    if width is None or width >= _NARROW:
-        first, margin = f"{usage:<{_WIDEST}} ", " " * (_WIDEST + 1)
-        yield from _wrap(description, width or 1000, first, margin)
-    else:
-        margin = "  " if width >= _TINY else ""
-        yield usage
-        yield from _wrap(description, width, margin, margin)
-
-
-def _wrap(text: str, width: int, first: str, margin: str) -> list[str]:
-    wrapper = textwrap.TextWrapper(
-        width, initial_indent=first, subsequent_indent=margin, break_long_words=False, break_on_hyphens=False
-    )
-    return wrapper.wrap(text) or [first.rstrip()]
+    for line in entry_lines(known, frontend.width or _UNLIMITED):
+        frontend.say(line)
 
 
 def _leave(frontend: Frontend, _: str) -> None:

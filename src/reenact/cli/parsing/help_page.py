@@ -107,6 +107,30 @@ def _first_sentence(text: str) -> str:
     return re.split(r"[.:;] |\.$", text, maxsplit=1)[0]
 
 
+def entry_lines(entries: Sequence[Entry], width: int, margin: str = "") -> Iterator[str]:
+    """Yield the entries as lines: each meaning beside its term, or below it if the page is narrow or the term wide."""
+    widest = max((len(term) for term, _ in entries if len(term) <= _TERMS), default=0)
+    indent = " " * (len(margin) + (widest + 2 if width >= _BESIDE else 4))
+    for term, meaning in entries:
+        head, lines = f"{margin}{term}", _filled(meaning, width, indent)
+        if lines and len(head) < len(indent):
+            lines[0] = f"{head}{lines[0][len(head) :]}"
+        else:
+            yield head
+        yield from lines
+
+
+def _filled(text: str, width: int, first: str, others: str | None = None) -> list[str]:
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=first,
+        subsequent_indent=first if others is None else others,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
 class _Page:
     """Builds a text line by line; no line exceeds the width, unless a single word does."""
 
@@ -119,14 +143,14 @@ class _Page:
 
     def paragraph(self, text: str) -> None:
         if text:
-            self._lines += ["", *self._filled(text, "")]
+            self._lines += ["", *_filled(text, self._width, "")]
 
     def usage(self, path: str, command: _AnyCommand) -> None:
         arguments = "".join(f" {term}" for term, _ in _arguments(command))
         line = f"Usage: {path} [OPTIONS]{arguments}"
         if isinstance(command, TyperGroup):
             line += " [COMMAND …]"
-        self._lines += ["", *self._filled(line, "", "         ")]
+        self._lines += ["", *_filled(line, self._width, "", "         ")]
 
     def examples(self, examples: Sequence[Entry]) -> None:
         """Add the examples so that they can be copied and run: each with its comment beside it, or above it."""
@@ -139,25 +163,13 @@ class _Page:
             if beside:
                 self._lines.append(f"  {what:<{longest}}{f'  # {why}' if why else ''}".rstrip())
             else:
-                self._lines += self._filled(f"# {why}", "  ", "  # ") if why else []
+                self._lines += _filled(f"# {why}", self._width, "  ", "  # ") if why else []
                 self._lines += self._continued(what)
 
     def section(self, title: str, entries: Sequence[Entry]) -> None:
         if not entries:
             return
-        self._lines += ["", f"{title}:"]
-        fitting = [len(term) for term, _ in entries if len(term) <= _TERMS]
-        column = 2 + max(fitting, default=0) + 2
-        for term, meaning in entries:
-            if self._width < _BESIDE:
-                self._lines += [f"  {term}", *self._filled(meaning, " " * 6)]
-                continue
-            lines = self._filled(meaning, " " * column)
-            if len(term) <= _TERMS and lines:
-                lines[0] = f"  {term}{lines[0][2 + len(term) :]}"
-                self._lines += lines
-            else:
-                self._lines += [f"  {term}", *lines]
+        self._lines += ["", f"{title}:", *entry_lines(entries, self._width, "  ")]
 
     def _continued(self, what: str) -> Iterable[str]:
         """Yield the command line, broken with backslashes into as many lines as necessary."""
@@ -168,13 +180,3 @@ class _Page:
                 line = "     "
             line = f"{line} {word}"
         yield line
-
-    def _filled(self, text: str, first: str, others: str | None = None) -> list[str]:
-        return textwrap.wrap(
-            text,
-            self._width,
-            initial_indent=first,
-            subsequent_indent=first if others is None else others,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
