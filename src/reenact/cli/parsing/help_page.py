@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
@@ -28,27 +28,23 @@ _TERMS = 28
 """Maximum width of a term that has its meaning beside it."""
 _BESIDE = 60
 """Minimum width of a page whose meanings are beside their terms."""
-_WORD = re.compile(r"(?:\"[^\"]*\"|'[^']*'|\S)+")
 
 
 def help_page(command: _AnyCommand, path: str, appendix: Sequence[Section] = (), *, width: int | None = None) -> str:
     """Return the help of the command with this path; the default width is that of the terminal, or 80."""
     columns = shutil.get_terminal_size().columns if width is None else width
-    page = _Page(max(_NARROWEST, min(columns, _WIDEST)))
+    columns = max(_NARROWEST, min(columns, _WIDEST))
     summary, paragraphs, examples = split_help(command)
-    page.paragraph(summary)
-    page.usage(path, command)
-    for paragraph in paragraphs:
-        page.paragraph(paragraph)
-    page.examples(examples)
-    page.section("Arguments", list(_arguments(command)))
-    for title, options in groups_of(command):
-        page.section(title, options)
-    if isinstance(command, TyperGroup):
-        page.section("Commands", list(commands_of(command)))
-    for title, entries in appendix:
-        page.section(title, entries)
-    return page.text()
+    commands = list(commands_of(command)) if isinstance(command, TyperGroup) else []
+    sections = [("Arguments", list(_arguments(command))), *groups_of(command), ("Commands", commands), *appendix]
+    blocks = [
+        _filled(summary, columns),
+        _filled(_usage(command, path), columns, later="         "),
+        *(_filled(paragraph, columns) for paragraph in paragraphs),
+        _example_lines(examples, columns),
+        *([f"{title}:", *entry_lines(entries, columns, "  ")] for title, entries in sections if entries),
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks if block)
 
 
 def split_help(command: _AnyCommand) -> tuple[str, list[str], list[Entry]]:
@@ -120,63 +116,31 @@ def entry_lines(entries: Sequence[Entry], width: int, margin: str = "") -> Itera
         yield from lines
 
 
-def _filled(text: str, width: int, first: str, others: str | None = None) -> list[str]:
+def _usage(command: _AnyCommand, path: str) -> str:
+    arguments = "".join(f" {term}" for term, _ in _arguments(command))
+    return f"Usage: {path} [OPTIONS]{arguments}{' [COMMAND …]' if isinstance(command, TyperGroup) else ''}"
+
+
+def _example_lines(examples: Sequence[Entry], width: int) -> list[str]:
+    """Return the examples so that they can be copied and run: each with its comment beside it, or above it."""
+    lines = ["Examples:"] if examples else []
+    longest = max((len(what) for what, _ in examples), default=0)
+    beside = all(2 + longest + 4 + len(why) <= width for _, why in examples)
+    for what, why in examples:
+        if beside:
+            lines.append(f"  {what:<{longest}}{f'  # {why}' if why else ''}".rstrip())
+        else:
+            lines += _filled(f"# {why}", width, "  ", "  # ") if why else []
+            lines.append(f"  {what}")
+    return lines
+
+
+def _filled(text: str, width: int, first: str = "", later: str | None = None) -> list[str]:
     return textwrap.wrap(
         text,
         width,
         initial_indent=first,
-        subsequent_indent=first if others is None else others,
+        subsequent_indent=first if later is None else later,
         break_long_words=False,
         break_on_hyphens=False,
     )
-
-
-class _Page:
-    """Builds a text line by line; no line exceeds the width, unless a single word does."""
-
-    def __init__(self, width: int) -> None:
-        self._width = width
-        self._lines: list[str] = []
-
-    def text(self) -> str:
-        return "\n".join(self._lines).strip("\n")
-
-    def paragraph(self, text: str) -> None:
-        if text:
-            self._lines += ["", *_filled(text, self._width, "")]
-
-    def usage(self, path: str, command: _AnyCommand) -> None:
-        arguments = "".join(f" {term}" for term, _ in _arguments(command))
-        line = f"Usage: {path} [OPTIONS]{arguments}"
-        if isinstance(command, TyperGroup):
-            line += " [COMMAND …]"
-        self._lines += ["", *_filled(line, self._width, "", "         ")]
-
-    def examples(self, examples: Sequence[Entry]) -> None:
-        """Add the examples so that they can be copied and run: each with its comment beside it, or above it."""
-        if not examples:
-            return
-        self._lines += ["", "Examples:"]
-        longest = max(len(what) for what, _ in examples)
-        beside = all(2 + longest + 4 + len(why) <= self._width for _, why in examples)
-        for what, why in examples:
-            if beside:
-                self._lines.append(f"  {what:<{longest}}{f'  # {why}' if why else ''}".rstrip())
-            else:
-                self._lines += _filled(f"# {why}", self._width, "  ", "  # ") if why else []
-                self._lines += self._continued(what)
-
-    def section(self, title: str, entries: Sequence[Entry]) -> None:
-        if not entries:
-            return
-        self._lines += ["", f"{title}:", *entry_lines(entries, self._width, "  ")]
-
-    def _continued(self, what: str) -> Iterable[str]:
-        """Yield the command line, broken with backslashes into as many lines as necessary."""
-        line = " "
-        for word in _WORD.findall(what):
-            if len(line) + 1 + len(word) + 2 > self._width and line.strip():
-                yield f"{line} \\"
-                line = "     "
-            line = f"{line} {word}"
-        yield line
