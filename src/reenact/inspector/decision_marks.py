@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -66,13 +67,11 @@ class DecisionMark(msgspec.Struct, frozen=True):
     problem: str = ""
 
 
+@dataclass(slots=True)
 class _SessionProgress:
-    __slots__ = ("due", "last", "mark")
-
-    def __init__(self, last: int) -> None:
-        self.last = last
-        self.mark: SessionMark | None = None
-        self.due = 0.0
+    last: int
+    mark: SessionMark | None = None
+    due: float = 0.0
 
     @property
     def is_done(self) -> bool:

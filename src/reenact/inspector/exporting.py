@@ -25,7 +25,7 @@ DRAWN = 400
 _RECORDS = f"SELECT {', '.join(Record.__struct_fields__)} FROM steps WHERE stream = ? ORDER BY version, cursor"  # noqa: S608 - ours
 
 
-class _InFile(Address):
+class _InFile(Address, frozen=True):
     """Addresses in the file: of its events, and of nothing else."""
 
     def to(self, path: str, /, **query: object) -> str:

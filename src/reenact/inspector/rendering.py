@@ -22,14 +22,12 @@ HERE = Path(__file__).parent
 _LARGEST = 1 << 62
 
 
-class Address:
-    """The address of a page: where the inspector is mounted, the page's path, and its query parameters."""
+class Address(msgspec.Struct, frozen=True):
+    """The address of a page: where the inspector is mounted (empty for the root), its path and query parameters."""
 
-    def __init__(self, base: str, path: str, query: Mapping[str, str]) -> None:
-        """Set where the inspector is mounted (empty for the root), and the page's own path and query."""
-        self.base = base
-        self.path = path
-        self.query = query
+    base: str
+    path: str
+    query: Mapping[str, str]
 
     def text(self, name: str) -> str:
         """Return the parameter without surrounding spaces, or an empty string."""

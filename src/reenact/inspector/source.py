@@ -8,6 +8,7 @@ import threading
 import uuid
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Self
 
 from reenact._location import LogLocation, location_of
@@ -104,11 +105,11 @@ class Source:
         self._cleanup.close()
 
 
+@dataclass(eq=False)
 class FeedOnly:
     """A feed without a runtime: requests are refused, because pages act by their forms alone."""
 
-    def __init__(self, feed: Feed) -> None:
-        self.feed = feed
+    feed: Feed
 
     def request(self, type: str, data: Mapping[str, object], timeout: float | None) -> Envelope[Response]:  # noqa: A002 - as a runtime has it
         """Refuse the request.

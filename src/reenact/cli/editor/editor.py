@@ -6,7 +6,7 @@ import asyncio
 import errno
 import logging
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TextIO, TypeAlias
 
 from prompt_toolkit import PromptSession
@@ -221,8 +221,7 @@ class _Tabs(Processor):
     """Displays a tab as blanks; lines without tabs are returned at once."""
 
     def __init__(self) -> None:
-        blank: Callable[[], str] = lambda: " "  # noqa: E731 - called for each character
-        self._tabs = TabsProcessor(char1=blank, char2=blank)
+        self._tabs = TabsProcessor(char1=" ", char2=" ")
 
     def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
         """Return the line as it is displayed."""
