@@ -12,7 +12,8 @@ import pytest
 from reenact.actors.journal.deadline import reading_for
 from reenact.domain.errors import ReadTooLongError
 from reenact.domain.plain import made
-from reenact.inspector import Source, app, late_tables
+from reenact.inspector import Source, app
+from reenact.inspector import source as source_module
 from reenact.projections.errors import QueryTooLongError
 from reenact.projections.log import OnProgress, Progress
 from reenact.projections.read_model.reader_tables import ReaderTables
@@ -30,8 +31,8 @@ def test_while_tables_are_made_pages_say_how_far_and_sessions_are_there(
         assert may_go_on.wait(30)
         return made(ReaderTables, *given, progress=progress, **others)
 
-    monkeypatch.setattr(late_tables, "ReaderTables", slow)
-    monkeypatch.setattr(late_tables, "PATIENCE", 0.01)
+    monkeypatch.setattr(source_module, "ReaderTables", slow)
+    monkeypatch.setattr(source_module, "PATIENCE", 0.01)
     with Source.open(night_log) as source, browsing(source) as browser:
         page = browser.page("/", 503)
         assert "40 of 165 events are in them" in words(page.main)
@@ -39,7 +40,7 @@ def test_while_tables_are_made_pages_say_how_far_and_sessions_are_there(
         assert browser.page("/session?id=poem").select("#rail > li")
 
         may_go_on.set()
-        monkeypatch.setattr(late_tables, "PATIENCE", 30.0)
+        monkeypatch.setattr(source_module, "PATIENCE", 30.0)
 
         assert browser.page("/").select("tbody tr")
         assert "private tables" in words(browser.page("/").footer)
@@ -54,7 +55,7 @@ def test_an_inspector_can_be_ended_while_tables_are_made(night_log: Path, monkey
             progress(Progress("read model", 40, None))
             time.sleep(0.001)
 
-    monkeypatch.setattr(late_tables, "ReaderTables", endless)
+    monkeypatch.setattr(source_module, "ReaderTables", endless)
     with Source.open(night_log):
         assert is_made.wait(30)
 
@@ -73,7 +74,7 @@ def test_of_a_damaged_log_is_shown_what_can_be(night_copy: Path) -> None:
 
 
 def test_tables_that_could_not_be_made_are_tried_again(night_log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(late_tables, "RETRY_AFTER", 0.0)
+    monkeypatch.setattr(source_module, "RETRY_AFTER", 0.0)
     failing = [OSError("no space left")]
 
     def fail_once(*given: object, progress: OnProgress, **others: object) -> ReaderTables:
@@ -81,7 +82,7 @@ def test_tables_that_could_not_be_made_are_tried_again(night_log: Path, monkeypa
             raise failing.pop()
         return made(ReaderTables, *given, progress=progress, **others)
 
-    monkeypatch.setattr(late_tables, "ReaderTables", fail_once)
+    monkeypatch.setattr(source_module, "ReaderTables", fail_once)
     with Source.open(night_log) as source, browsing(source) as browser:
         while failing:
             time.sleep(0.001)

@@ -34,11 +34,10 @@ from reenact.domain.errors import (
 )
 from reenact.domain.stream.frames import SUBPROTOCOL
 from reenact.inspector.actions import Actions, Form
-from reenact.inspector.late_tables import TablesNotReadyError
 from reenact.inspector.pages import ACTS, PAGES
 from reenact.inspector.pages.chain import seals_of
 from reenact.inspector.rendering import HERE, Act, Address, File, Page, View, render
-from reenact.inspector.source import Source
+from reenact.inspector.source import Source, TablesNotReadyError
 from reenact.projections.errors import QueryTooLongError, ReadModelError
 from reenact.projections.read_model.waiting_list import count
 from reenact.server.app import before_response
