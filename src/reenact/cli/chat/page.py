@@ -83,7 +83,7 @@ class Page:
     def __init__(self, console: Console, screen: Screen, session_id: str) -> None:
         self._console = console
         self._session_id = session_id
-        self._children = _Children()
+        self._children = _Children(self._call_line, self._show_child_line)
         self._screen = screen
         answers = console.screen(console.out)
         raw = _Raw(console.write, is_seen=console.out.isatty())
@@ -143,9 +143,9 @@ class Page:
             self._live.model, self._live.tokens = self._tokens.model, self._tokens.count
         with TERMINAL_LOCK.lock:
             if event.context.session_id != self._session_id:
-                self._show_child_line(self._children.on_event(event, self._call_line))
+                self._children.on_event(event)
                 return
-            self._show_child_line(self._children.on_own_event(event.data))
+            self._children.on_own_event(event.data)
             match event.data:
                 case TextDelta(text=text) if text:
                     self._write(self._text, text)
@@ -247,13 +247,13 @@ class Page:
         for line in lines:
             self._print_line(cut(line, width), self._margin, style)
 
-    def _show_child_line(self, line: _ChildLine | None) -> None:
-        """Show what a child session does, if a person watches the page."""
-        if line is not None and self._live.is_enabled:
-            self._continue_below(line.call_id)
-            head = f"{self._margin}{_INDENT * line.depth}"
-            self._print_line(cut(line.text, width_of(self._screen) - len(head)), head, "dim")
-            self._last_shown = line.call_id, TERMINAL_LOCK.written
+    def _show_child_line(self, call_id: str, depth: int, line: str) -> None:
+        """Show what a child session does below the call that started it, if a person watches the page."""
+        if self._live.is_enabled:
+            self._continue_below(call_id)
+            head = f"{self._margin}{_INDENT * depth}"
+            self._print_line(cut(line, width_of(self._screen) - len(head)), head, "dim")
+            self._last_shown = call_id, TERMINAL_LOCK.written
 
     def _continue_below(self, call_id: str | None, name: str = "") -> None:
         """Make the following lines appear below the call; repeat the call's line if it is not the last one shown."""
@@ -355,41 +355,37 @@ class _Child(NamedTuple):
     tokens: int = 0
 
 
-class _ChildLine(NamedTuple):
-    """A line to show below a call, indented by its depth."""
-
-    call_id: str
-    depth: int
-    text: str
-
-
 class _Children:
-    """The child sessions that have started while an answer was shown."""
+    """The child sessions that have started while an answer was shown.
 
-    def __init__(self) -> None:
+    `show` shows a line below the session's own call of this id, indented by its depth.
+    """
+
+    def __init__(self, call_line: Callable[[str, Json], str], show: Callable[[str, int, str], None]) -> None:
+        self._call_line = call_line
+        self._show = show
         self._known: dict[str, _Child] = {}
         self._ends: dict[str, str] = {}
 
-    def on_event(self, event: Envelope, call_line: Callable[[str, Json], str]) -> _ChildLine | None:
-        """Process an event of a descendant session; return the line that shows it, if there is one."""
+    def on_event(self, event: Envelope) -> None:
+        """Show an event of a descendant session."""
         child = self._known.get(event.context.session_id or "")
         if child is None:
-            return None
+            return
         match event.data:
             case ChildStarted(child_id=child_id):
                 self._known[child_id] = _Child(child.call_id, child.depth + 1)
             case ToolStarted(name=name, input=arguments):
-                return _ChildLine(child.call_id, child.depth, call_line(name, arguments))
+                self._show(child.call_id, child.depth, self._call_line(name, arguments))
             case _:
                 pass
-        return None
 
-    def on_own_event(self, event: EventData) -> _ChildLine | None:
-        """Process an event of the session itself; return the line that shows it, if there is one."""
+    def on_own_event(self, event: EventData) -> None:
+        """Show an event of the session itself."""
         match event:
             case ChildStarted(call_id=call_id, child_id=child_id, detached=False):
                 self._known[child_id] = _Child(call_id, 0)
-                return _ChildLine(call_id, 0, f"session {display_safe(child_id)}")
+                self._show(call_id, 0, f"session {display_safe(child_id)}")
             case ChildEnded(call_id=call_id, child_id=child_id) if child_id in self._known:
                 known = self._known[child_id]
                 steps, tokens = known.steps + event.steps, known.tokens + sum(sum_of(event.usage, {}).values())
@@ -398,7 +394,6 @@ class _Children:
                 self._ends[call_id] = f"{event.outcome}, {counted}"
             case _:
                 pass
-        return None
 
     def end_of(self, call_id: str | None) -> str | None:
         """Return how the child session ended that this call started; None if the call started none."""

@@ -14,6 +14,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from reenact.cli.parsing.declaration import errors_of
 from reenact.cli.parsing.help_page import Section, help_page, spellings
+from reenact.domain.legible import shortened
 
 _MOST = 3
 """Maximum number of names that are suggested for the beginning of a name."""
@@ -219,7 +220,7 @@ def _did_you_mean(names: Sequence[str]) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST_WORD else f"{text[: _LONGEST_WORD - 1]}…"
+    return shortened(text, _LONGEST_WORD)
 
 
 _SELDOM = 50_000
