@@ -477,7 +477,7 @@ def _environment_failure(kind: str) -> Outside:
     return Outside("environment", kind)
 
 
-def sentence(event: AnyEvent) -> str:
+def sentence(event: AnyEvent) -> str:  # noqa: C901, PLR0912, PLR0915 - one case for each event
     """Return a sentence that describes the event."""
     match event:
         case ContainerCreated():
@@ -499,38 +499,42 @@ def sentence(event: AnyEvent) -> str:
             return f"Agent {event.agent_id} was stopped: {event.reason}."
         case MessageAccepted():
             return f"A message came in: {_describe_content(event.content)}."
+        case TurnStarted():
+            return f"Turn {event.turn_id} began: the model is asked."
+        case TurnContinued():
+            return f"Turn {event.turn_id} began: a person has decided."
+        case TurnInterrupted():
+            return f"Turn {event.turn_id} was interrupted: {event.reason}."
+        case TurnFailed():
+            return f"Turn {event.turn_id} cannot go on: {excerpt(event.failure.message)}."
+        case TurnCompleted():
+            details = event.stop_details
+            why = f": {excerpt(details.explanation)}" if details is not None and details.explanation else ""
+            return f"Turn {event.turn_id} ended: {event.outcome} ({event.stop_reason}{why})."
+        case StepStarted():
+            return f"The model is asked again, step {event.step}."
         case AnswerRecorded():
             return f"The model answered{', in part' if event.partial else ''}: {_describe_content(event.content)}."
-        case ContextCompressed() | ResultsRecorded() | HandoverRequested() | ImageChanged() | RulesRecorded():
-            return _describe_model(event)
-        case LimitWarning() | GuardChecked():
-            return _describe_check(event)
-        case MessageScheduled() | ScheduleCancelled() | ScheduleFired():
-            return _describe_schedule(event)
-        case (
-            TurnStarted()
-            | TurnContinued()
-            | TurnInterrupted()
-            | TurnFailed()
-            | TurnCompleted()
-            | StepStarted()
-            | OutputAccepted()
-            | OutputRejected()
-            | ToolsRequested()
-        ):
-            return _describe_turn(event)
-        case _:
-            return _describe_call(event)
-
-
-def _describe_model(
-    event: ContextCompressed | ResultsRecorded | HandoverRequested | ImageChanged | RulesRecorded,
-) -> str:
-    match event:
-        case ContextCompressed():
-            return f"The first {event.replaced} messages were summarised for the model."
+        case OutputAccepted():
+            return "The answer is what it was to be."
+        case OutputRejected():
+            again = "the model is asked again" if event.again else "it is not asked for again"
+            return f"Answer {event.attempt} does not fit, and {again}: {excerpt('; '.join(event.errors))}."
+        case ToolsRequested():
+            return "The answer asks for tools."
         case ResultsRecorded():
             return f"{_count(len(event.content), 'result')} went back to the model."
+        case ContextCompressed():
+            return f"The first {event.replaced} messages were summarised for the model."
+        case RulesRecorded():
+            return "From here on other rules held: policies, prices, costs or limits."
+        case LimitWarning():
+            return f"A limit is exceeded that only warns: {event.message}."
+        case GuardChecked():
+            guarded = f"call {event.call_id}" if event.point == "call" else f"the {event.point}"
+            if event.verdict == "passed":
+                return f"Guard {event.name} let {guarded} pass."
+            return f"Guard {event.name} refused {guarded}: {excerpt(event.reason)}."
         case HandoverRequested():
             by = "A caller" if event.call_id is None else f"Call {event.call_id}"
             return f"{by} asked for a hand-over to image {event.image_id}, revision {event.image_revision}."
@@ -538,14 +542,6 @@ def _describe_model(
             given = {"all": "all", "summary": "a summary", "none": "nothing"}[event.history]
             image = f"image {event.image_id}, revision {event.image_revision}"
             return f"The session went over to {image}; its agent is given {given} of what was said before."
-        case RulesRecorded():
-            return "From here on other rules held: policies, prices, costs or limits."
-        case _:
-            assert_never(event)
-
-
-def _describe_schedule(event: MessageScheduled | ScheduleCancelled | ScheduleFired) -> str:
-    match event:
         case MessageScheduled():
             times = "once" if event.every is None else f"every {event.every / 1_000_000:g} s"
             return f"A message is to come at {_utc(event.due)}, {times}: {_describe_content(event.content)}."
@@ -554,6 +550,39 @@ def _describe_schedule(event: MessageScheduled | ScheduleCancelled | ScheduleFir
         case ScheduleFired():
             late = ", late" if event.late else ""
             return f"Schedule {event.schedule_id} was due at {_utc(event.due)}: its message comes{late}."
+        case ChildStarted():
+            if event.origin is not None:
+                return (
+                    f"Call {event.call_id} has a branch of child session {event.origin.session_id}: {event.child_id}."
+                )
+            return f"Call {event.call_id} started child session {event.child_id} of image {event.image_id}."
+        case ChildEnded():
+            return f"Child session {event.child_id} ended: {event.outcome} ({event.stop_reason})."
+        case ChildrenInterrupted():
+            return f"The child sessions at work are interrupted: {event.reason}."
+        case HumanApproveRequired():
+            calls = ", ".join(f"{call.name} ({call.id})" for call in event.calls)
+            return f"A person is to approve {calls}."
+        case HumanPromptRequired() | HumanSelectRequired():
+            return f"A person is asked: {excerpt(event.prompt)}."
+        case ToolPending():
+            return f"{_count(len(event.ids), 'call')} wait{'s' if len(event.ids) == 1 else ''} for a person."
+        case ToolApproved():
+            return f"{_person(event.by)} approved call {event.id}."
+        case ToolEdited():
+            return f"{_person(event.by)} changed the arguments of call {event.id}."
+        case ToolRejected():
+            reason = f": {excerpt(event.reason)}" if event.reason else ""
+            return f"{_person(event.by)} rejected call {event.id}{reason}."
+        case HumanResponded():
+            return f"{_person(event.by)} answered question {event.id}."
+        case ToolStarted():
+            again = "" if event.attempt == 1 else f", attempt {event.attempt}"
+            return f"Call {event.id} of {event.name} was started{again}."
+        case ToolResult():
+            content = content_of(event.result)
+            result = f": {excerpt(content)}" if isinstance(content, str) else ""
+            return f"Call {event.id} of {event.name} {_result_verb(event)}{result}."
         case _:
             assert_never(event)
 
@@ -596,110 +625,6 @@ def excerpt(text: str) -> str:
     words = " ".join(text[: 4 * _EXCERPT].split())
     is_whole = len(text) <= 4 * _EXCERPT and len(words) <= _EXCERPT
     return f'"{words}"' if is_whole else f'"{words[:_EXCERPT].rstrip()}…"'
-
-
-def _describe_check(event: LimitWarning | GuardChecked) -> str:
-    match event:
-        case LimitWarning():
-            return f"A limit is exceeded that only warns: {event.message}."
-        case GuardChecked(verdict="passed"):
-            return f"Guard {event.name} let {_guarded_part(event)} pass."
-        case GuardChecked():
-            return f"Guard {event.name} refused {_guarded_part(event)}: {excerpt(event.reason)}."
-        case _:
-            assert_never(event)
-
-
-def _guarded_part(event: GuardChecked) -> str:
-    return f"call {event.call_id}" if event.point == "call" else f"the {event.point}"
-
-
-def _describe_turn(
-    event: TurnStarted
-    | TurnContinued
-    | TurnInterrupted
-    | TurnFailed
-    | TurnCompleted
-    | StepStarted
-    | OutputAccepted
-    | OutputRejected
-    | ToolsRequested,
-) -> str:
-    match event:
-        case TurnStarted():
-            return f"Turn {event.turn_id} began: the model is asked."
-        case TurnContinued():
-            return f"Turn {event.turn_id} began: a person has decided."
-        case TurnInterrupted():
-            return f"Turn {event.turn_id} was interrupted: {event.reason}."
-        case TurnFailed():
-            return f"Turn {event.turn_id} cannot go on: {excerpt(event.failure.message)}."
-        case TurnCompleted():
-            details = event.stop_details
-            why = f": {excerpt(details.explanation)}" if details is not None and details.explanation else ""
-            return f"Turn {event.turn_id} ended: {event.outcome} ({event.stop_reason}{why})."
-        case StepStarted():
-            return f"The model is asked again, step {event.step}."
-        case OutputAccepted():
-            return "The answer is what it was to be."
-        case OutputRejected():
-            again = "the model is asked again" if event.again else "it is not asked for again"
-            return f"Answer {event.attempt} does not fit, and {again}: {excerpt('; '.join(event.errors))}."
-        case ToolsRequested():
-            return "The answer asks for tools."
-        case _:
-            assert_never(event)
-
-
-def _describe_child(event: ChildEvent) -> str:
-    match event:
-        case ChildStarted():
-            return _describe_child_start(event)
-        case ChildEnded():
-            return f"Child session {event.child_id} ended: {event.outcome} ({event.stop_reason})."
-        case ChildrenInterrupted():
-            return f"The child sessions at work are interrupted: {event.reason}."
-        case _:
-            assert_never(event)
-
-
-def _describe_child_start(event: ChildStarted) -> str:
-    origin = event.origin
-    if origin is not None:
-        return f"Call {event.call_id} has a branch of child session {origin.session_id}: {event.child_id}."
-    return f"Call {event.call_id} started child session {event.child_id} of image {event.image_id}."
-
-
-def _describe_call(event: RoundEvent | ChildEvent) -> str:
-    match event:
-        case ChildStarted() | ChildEnded() | ChildrenInterrupted():
-            return _describe_child(event)
-        case HumanApproveRequired():
-            calls = ", ".join(f"{call.name} ({call.id})" for call in event.calls)
-            return f"A person is to approve {calls}."
-        case HumanPromptRequired() | HumanSelectRequired():
-            return f"A person is asked: {excerpt(event.prompt)}."
-        case ToolPending():
-            return f"{_count(len(event.ids), 'call')} wait{'s' if len(event.ids) == 1 else ''} for a person."
-        case ToolApproved():
-            return f"{_person(event.by)} approved call {event.id}."
-        case ToolEdited():
-            return f"{_person(event.by)} changed the arguments of call {event.id}."
-        case ToolRejected():
-            return (
-                f"{_person(event.by)} rejected call {event.id}{f': {excerpt(event.reason)}' if event.reason else ''}."
-            )
-        case HumanResponded():
-            return f"{_person(event.by)} answered question {event.id}."
-        case ToolStarted():
-            again = "" if event.attempt == 1 else f", attempt {event.attempt}"
-            return f"Call {event.id} of {event.name} was started{again}."
-        case ToolResult():
-            content = content_of(event.result)
-            result = f": {excerpt(content)}" if isinstance(content, str) else ""
-            return f"Call {event.id} of {event.name} {_result_verb(event)}{result}."
-        case _:
-            assert_never(event)
 
 
 def _result_verb(event: ToolResult) -> str:

@@ -44,8 +44,6 @@ from reenact.domain.session.agent import (
     TurnStarted,
 )
 from reenact.domain.session.state import (
-    ChildEvent,
-    LoopFact,
     Session,
     SessionBranched,
     SessionCreated,
@@ -283,7 +281,7 @@ class _Step:
             case _:
                 yield from self._announce_loop(event)
 
-    def _announce_loop(self, event: LoopFact | TurnInterrupted | ChildEvent) -> Iterator[Announced]:
+    def _announce_loop(self, event: SessionEvent) -> Iterator[Announced]:
         match event:
             case loop.ToolStarted():
                 if self._in_round:

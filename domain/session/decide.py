@@ -53,12 +53,12 @@ from reenact.domain.session.state import (
     SessionDeleted,
     SessionEvent,
 )
-from reenact.domain.session.turns import Decided, DecisionDraft
+from reenact.domain.session.turns import DecisionDraft
 
 _NONE_RECORDED = RulesRecorded()
 
 
-def decide(session: Session, command: SessionCommand) -> tuple[SessionEvent, ...]:
+def decide(session: Session, command: SessionCommand) -> tuple[SessionEvent, ...]:  # noqa: C901, PLR0912 - one case for each command
     """Return the events that follow from the command, or refuse it.
 
     For a session that is to begin as a branch, `session` is the one that it branches off from, at that point.
@@ -82,10 +82,6 @@ def decide(session: Session, command: SessionCommand) -> tuple[SessionEvent, ...
             turns.report(draft, command)
         case CreateSession():
             _create(draft, command)
-        case BranchSession():
-            branching.branch(draft, command)
-        case Switch() | ScheduleMessage() | CancelSchedule() | FireSchedule():
-            _decide_arrangement(draft, command)
         case Run():
             _run(draft, command)
         case Compress():
@@ -96,32 +92,36 @@ def decide(session: Session, command: SessionCommand) -> tuple[SessionEvent, ...
             turns.person_decides(draft, command)
         case Resume():
             turns.resume(draft, command)
-        case Interrupt() | Stop() | Delete():
-            _decide_end(draft, command)
-        case BeginChild() | ReportChild() | GiveUpChildren():
-            _decide_family(draft, command)
-        case _:
-            assert_never(command)
-    return _with_rules(session, command, _decided(draft))
-
-
-def _decide_end(draft: DecisionDraft, command: Interrupt | Stop | Delete) -> None:
-    match command:
         case Interrupt():
             _interrupt(draft, command)
         case Stop():
             _stop(draft, command)
         case Delete():
             _delete(draft, command)
+        case BranchSession():
+            branching.branch(draft, command)
+        case Switch():
+            _check_exists(session, command.session_id)
+            turns.switch(draft, command)
+        case ScheduleMessage():
+            _check_exists(session, command.session_id)
+            schedules.schedule(draft, command)
+        case CancelSchedule():
+            schedules.cancel(draft, command)
+        case FireSchedule():
+            schedules.fire(draft, command)
+        case BeginChild():
+            child_turns.begin(draft, command)
+        case ReportChild():
+            child_turns.report(draft, command)
+        case GiveUpChildren():
+            child_turns.give_up(draft, command)
         case _:
             assert_never(command)
-
-
-def _decided(draft: DecisionDraft) -> Decided:
     if draft.session.parent is not None:
         child_turns.rest(draft)
     turns.hand_over(draft)  # checked after every command, whatever ended the turn and whether a next one begins
-    return draft.events
+    return _with_rules(session, command, draft.events)
 
 
 def _with_rules(
@@ -168,24 +168,6 @@ def _create(draft: DecisionDraft, command: CreateSession) -> None:
     if draft.session.id is not None:
         raise AlreadyExistsError("session", draft.session.id)
     draft.add(SessionCreated(command.session_id, command.container_id, command.image_id, command.image_revision))
-
-
-def _decide_arrangement(
-    draft: DecisionDraft, command: Switch | ScheduleMessage | CancelSchedule | FireSchedule
-) -> None:
-    match command:
-        case Switch():
-            _check_exists(draft.session, command.session_id)
-            turns.switch(draft, command)
-        case ScheduleMessage():
-            _check_exists(draft.session, command.session_id)
-            schedules.schedule(draft, command)
-        case CancelSchedule():
-            schedules.cancel(draft, command)
-        case FireSchedule():
-            schedules.fire(draft, command)
-        case _:
-            assert_never(command)
 
 
 def _run(draft: DecisionDraft, command: Run) -> None:
@@ -237,18 +219,6 @@ def _delete(draft: DecisionDraft, command: Delete) -> None:
     if draft.session.agent is not None:
         draft.add(AgentStopped(draft.session.agent.id, reason))
     draft.add(SessionDeleted(command.session_id))
-
-
-def _decide_family(draft: DecisionDraft, command: BeginChild | ReportChild | GiveUpChildren) -> None:
-    match command:
-        case BeginChild():
-            child_turns.begin(draft, command)
-        case ReportChild():
-            child_turns.report(draft, command)
-        case GiveUpChildren():
-            child_turns.give_up(draft, command)
-        case _:
-            assert_never(command)
 
 
 def _check_exists(session: Session, session_id: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import chain
-from typing import TypeAlias, assert_never
+from typing import TypeAlias
 
 import msgspec
 
@@ -175,24 +175,6 @@ class SessionForgotten(Fact):
 
 ChildEvent: TypeAlias = ChildStarted | ChildEnded | ChildrenInterrupted
 SessionEvent: TypeAlias = SessionCreated | SessionBranched | SessionDeleted | SessionForgotten | AgentEvent | ChildEvent
-LoopFact: TypeAlias = (
-    OutputAccepted
-    | OutputRejected
-    | ToolsRequested
-    | ResultsRecorded
-    | StepStarted
-    | TurnContinued
-    | ContextCompressed
-    | RulesRecorded
-    | GuardChecked
-    | HandoverRequested
-    | ImageChanged
-    | MessageScheduled
-    | ScheduleCancelled
-    | ScheduleFired
-    | LimitWarning
-    | RoundEvent
-)
 
 
 class Summary(Frozen):
@@ -271,7 +253,7 @@ class Session(Frozen, gc=True):
     forgotten: bool = False
 
 
-def evolve(session: Session, event: SessionEvent) -> Session:
+def evolve(session: Session, event: SessionEvent) -> Session:  # noqa: C901, PLR0912 - one case for each event
     """Return the session after the event.
 
     The events before a `SessionBranched` are the history from which the session branches off.
@@ -286,17 +268,23 @@ def evolve(session: Session, event: SessionEvent) -> Session:
             return _add_answer(session, event)
         case TurnCompleted():
             return _complete_turn(session, event)
-        case ToolsRequested() | ToolStarted() | ToolResult() | ResultsRecorded() | StepStarted():
-            return _evolve_loop(session, event)
-        case TurnInterrupted() | TurnFailed():
+        case ToolsRequested():
+            return _begin_round(session, event)
+        case ToolStarted() | ToolResult():
+            return _evolve_round(session, event)
+        case ResultsRecorded():
+            return _end_round(session, event)
+        case StepStarted():
+            return _change_turn(session, activity="thinking", steps=event.step)
+        case TurnInterrupted() | TurnFailed() | OutputAccepted():
             return session
         case AgentStarted():
             return msgspec.structs.replace(session, agent=Agent(event.agent_id))
         case AgentStopped():
             return msgspec.structs.replace(session, agent=None)
         case SessionCreated():
-            begun = Session(event.session_id, event.container_id, event.image_id, event.image_revision)
-            return begun if event.parent is None else _with_parent(begun, event)
+            of = event.session_id, event.container_id, event.image_id, event.image_revision
+            return Session(*of, parent=event.parent, budget=event.budget)
         case SessionBranched():
             return _branch_off(session, event)
         case SessionForgotten():
@@ -304,30 +292,10 @@ def evolve(session: Session, event: SessionEvent) -> Session:
             return Session(*of, deleted=event.deleted, forgotten=True)
         case SessionDeleted():
             return msgspec.structs.replace(session, deleted=True, queue=(), round=None, schedules=())
-        case ChildStarted() | ChildEnded() | ChildrenInterrupted():
-            return _evolve_children(session, event)
-        case _:
-            return _evolve_loop(session, event)
-
-
-def _evolve_loop(session: Session, event: LoopFact) -> Session:
-    match event:
-        case ToolStarted() | ToolResult():
-            return _evolve_round(session, event)
-        case ToolsRequested():
-            return _begin_round(session, event)
-        case ResultsRecorded():
-            return _end_round(session, event)
-        case StepStarted():
-            return _change_turn(session, activity="thinking", steps=event.step)
         case OutputRejected():
             return _reject_output(session, event)
-        case OutputAccepted():
-            return session
         case TurnContinued():
-            message_id, asked_at = session.question
-            turn = Turn(event.turn_id, message_id, asked_at, event.at, "waiting_for_human_input", steps=0)
-            return msgspec.structs.replace(session, turn=turn if session.waited is None else turn.after(session.waited))
+            return _continue_turn(session, event)
         case ContextCompressed():
             return _compress(session, event)
         case RulesRecorded():
@@ -343,6 +311,12 @@ def _evolve_loop(session: Session, event: LoopFact) -> Session:
         case GuardChecked():
             has_passed = event.point == "answer" and event.verdict == "passed"
             return _change_turn(session, passed=event.message_id) if has_passed else session
+        case ChildStarted():
+            return _start_child(session, event)
+        case ChildEnded():
+            return _end_child(session, event)
+        case ChildrenInterrupted():
+            return msgspec.structs.replace(session, interrupted=event)
         case _:
             return _evolve_round(session, event)
 
@@ -426,6 +400,12 @@ def _start_turn(session: Session, event: TurnStarted) -> Session:
         agent=None if session.agent is None else Agent(session.agent.id),
         conversation=session.conversation.plus(Said("user", message.content)),
     )
+
+
+def _continue_turn(session: Session, event: TurnContinued) -> Session:
+    message_id, asked_at = session.question
+    turn = Turn(event.turn_id, message_id, asked_at, event.at, "waiting_for_human_input", steps=0)
+    return msgspec.structs.replace(session, turn=turn if session.waited is None else turn.after(session.waited))
 
 
 def _add_answer(session: Session, event: AnswerRecorded) -> Session:
@@ -575,22 +555,6 @@ def _with_call_end(session: Session, outcome: ChildOutcome, stop_reason: str, fa
     if session.ended is not None and session.ended.outcome != "waiting":
         return session
     return msgspec.structs.replace(session, ended=Ended(outcome, stop_reason, len(session.conversation), failure))
-
-
-def _with_parent(session: Session, event: SessionCreated) -> Session:
-    return msgspec.structs.replace(session, parent=event.parent, budget=event.budget)
-
-
-def _evolve_children(session: Session, event: ChildEvent) -> Session:
-    match event:
-        case ChildStarted():
-            return _start_child(session, event)
-        case ChildEnded():
-            return _end_child(session, event)
-        case ChildrenInterrupted():
-            return msgspec.structs.replace(session, interrupted=event)
-        case _:
-            assert_never(event)
 
 
 def _start_child(session: Session, event: ChildStarted) -> Session:
