@@ -40,7 +40,6 @@ from reenact.actors.session.ports import Nodes, Recovery
 from reenact.domain.children import MAX_DEPTH, AgentTool, OfferedAgent
 from reenact.domain.errors import (
     ConfigurationError,
-    ImageNotFoundError,
     LogUnusableError,
     RuntimeClosedError,
     SessionLockedError,
@@ -81,14 +80,15 @@ class Failures:
     """The sessions that could not be recorded, with the errors and the delays before the next try. Thread-safe."""
 
     def __init__(self) -> None:
-        self._errors: dict[str, tuple[Exception, int]] = {}
+        self._errors: dict[str, tuple[Exception, float]] = {}
         self._lock = threading.Lock()
 
-    def add(self, session_id: str, error: Exception) -> None:
-        """Record a failure."""
+    def add(self, session_id: str, error: Exception) -> float:
+        """Record a failure; return the seconds to wait, which double with each failure."""
         with self._lock:
-            _, times = self._errors.pop(session_id, (error, 0))
-            self._errors[session_id] = (error, times + 1)
+            _, delay = self._errors.pop(session_id, (error, SHORTEST))
+            self._errors[session_id] = (error, min(2 * delay, LONGEST))
+        return delay
 
     def error_of(self, session_id: str) -> Exception | None:
         """Return the last error of the session, or None."""
@@ -101,12 +101,6 @@ class Failures:
         if self._errors:
             with self._lock:
                 self._errors.pop(session_id, None)
-
-    def delay(self, session_id: str) -> float:
-        """Return the seconds to wait, which double with each failure."""
-        with self._lock:
-            _, times = self._errors.get(session_id, (None, 1))
-        return min(SHORTEST * 2.0 ** (times - 1), LONGEST)
 
     def newest(self) -> StorageError | None:
         """Return the latest current error, or None."""
@@ -132,7 +126,10 @@ class Settings:
 
 
 class _Ports:
-    """The runtime's interface for session actors."""
+    """The runtime's interface for session actors. `operations` and `requests` are set before the first one starts."""
+
+    operations: RuntimeOperations
+    requests: Requests
 
     def __init__(self, settings: Settings, journal: Log, locks: StreamLocks | None, node: Node | None) -> None:
         self._policies = None if settings.policies is None else policies_of(settings.policies)
@@ -166,8 +163,6 @@ class _Ports:
             wakes=locks is None and settings.environment is not None,
         )
         self.system.on_dead_letter(self._end_turn_of)
-        self.operations: RuntimeOperations | None = None
-        self.requests: Requests | None = None
 
     def _end_turn_of(self, letter: DeadLetter) -> None:
         _, _, session_id = letter.recipient.partition("/")
@@ -180,7 +175,7 @@ class _Ports:
                 self.system.actor(SessionActor, session_id).tell(end)
 
     def make_environment(self, session: Session, agent_id: str) -> Environment:
-        if self._environment is None or self.operations is None:
+        if self._environment is None:
             raise ConfigurationError(
                 "no model is configured: open the runtime with environment=, llm_provider=, or llm=LLMConfig(api_key=…)"
             )
@@ -225,8 +220,6 @@ class _Ports:
             logger.warning(told, image_id, model or "the-model")
 
     def rules(self, session: Session) -> Rules:
-        if self.operations is None:
-            return Rules()
         image = self.operations.definition(session.image_id, session.image_revision)
         if image.policies is None and self._policies is not None:
             image = msgspec.structs.replace(image, policies=self._policies)
@@ -237,7 +230,6 @@ class _Ports:
         return rules_here(rules, self._base_path)
 
     def _offered_agent(self, agent: AgentTool) -> OfferedAgent:
-        assert self.operations is not None
         return OfferedAgent(
             name=agent.name,
             image_id=agent.image_id,
@@ -262,8 +254,6 @@ class _Ports:
         self.outside.spawn(ask()).add_done_callback(ended)
 
     def newest_revision(self, image_id: str) -> int:
-        if self.operations is None:
-            raise ImageNotFoundError(image_id)
         return self.operations.newest_revision(image_id)
 
     def tell_kin(self, session_id: str, command: SessionCommand, back_to: str = "", delay: float = SHORTEST) -> None:
@@ -344,8 +334,6 @@ class _Ports:
         return version, self._log.feed_end(stream), "" if link is None else link.digest.hex()
 
     def request(self, type: str, data: Mapping[str, object], timeout: float) -> Envelope[Response]:  # noqa: A002
-        if self.requests is None:
-            raise ConfigurationError("the runtime is not open yet")
         return self.requests.request(type, data, timeout)
 
     def spawn(self, work: Coroutine[object, object, None]) -> object:
@@ -361,11 +349,10 @@ class _Ports:
         return self.live.session_of(agent_id) is not None
 
     def is_closing(self) -> bool:
-        return self.operations is not None and self.operations.stops_agents
+        return self.operations.stops_agents
 
     def log_fails(self, session_id: str, error: Exception) -> None:
-        self.failures.add(session_id, error)
-        delay = self.failures.delay(session_id)
+        delay = self.failures.add(session_id, error)
         with contextlib.suppress(RuntimeClosedError):  # the next start reads the actual state
             self.outside.spawn(self._wake_after(session_id, delay))
 

@@ -20,6 +20,7 @@ from reenact import (
     StorageFullError,
 )
 from reenact.actors.environment.api import SystemBusProducer
+from reenact.actors.runtime import Failures
 from reenact.testing import MockEnvironmentFactory, MockScenario, wait_until
 from tests.journal.support import connection_of
 from tests.jsons import at
@@ -282,3 +283,12 @@ def test_a_log_that_cannot_be_written_refuses_every_change(runtime: Runtime, age
     runtime.agents.receive(agent, "Hello")
     ears.wait("turn_completed")
     check(runtime)
+
+
+def test_the_pause_before_a_session_is_tried_again_grows_to_half_a_minute_however_often_it_has_failed() -> None:
+    failures = Failures()
+
+    pauses = [failures.add("a session", StorageFullError("the disk is full")) for _ in range(2_000)]
+
+    assert pauses[:8] == [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0]
+    assert set(pauses[8:]) == {30.0}
