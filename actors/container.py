@@ -16,7 +16,7 @@ from reenact.domain.stream import events as heard
 
 State = TypeVar("State")
 Command = TypeVar("Command", bound=AnyCommand)
-Event = TypeVar("Event")
+Event = TypeVar("Event", bound=containers.ContainerEvent | images.ImageEvent)
 
 
 class _EntityActor(EventSourcedActor[State, Command, Event]):
@@ -27,14 +27,8 @@ class _EntityActor(EventSourcedActor[State, Command, Event]):
     def announce(
         self, command: Command, before: State, events: tuple[Event, ...], after: State, recorded_at: int
     ) -> Announcement:
-        """Return the published event; it belongs to no session, so no feed stores it."""
-        told = self.published(after)
-        segment = Segment({f"{self.category}_id": self.context.id}, (Entry(told.event_type, recorded_at, told),))
-        return (), (segment,) * len(events)
-
-    def published(self, after: State) -> heard.EventData:
-        """Return the data of the published event for the newest recorded one."""
-        raise NotImplementedError
+        """Return the published events; they belong to no session, so no feed stores them."""
+        return (), tuple(_published(event, recorded_at) for event in events)
 
 
 class ContainerActor(_EntityActor[containers.Container, containers.CreateContainer, containers.ContainerEvent]):
@@ -44,9 +38,6 @@ class ContainerActor(_EntityActor[containers.Container, containers.CreateContain
     initial = containers.Container()
     decide = staticmethod(containers.decide)
     evolve = staticmethod(containers.evolve)
-
-    def published(self, after: containers.Container) -> heard.ContainerCreated:
-        return heard.ContainerCreated(container_id=self.context.id, name=after.name)
 
     def remember(
         self,
@@ -70,9 +61,6 @@ class ImageActor(_EntityActor[images.Images, images.RegisterImage, images.ImageE
     initial = images.Images()
     decide = staticmethod(images.decide)
     evolve = staticmethod(images.evolve)
-
-    def published(self, after: images.Images) -> heard.ImageRegistered:
-        return heard.ImageRegistered(image_id=self.context.id, revision=len(after.revisions))
 
     def remember(
         self,
@@ -99,13 +87,19 @@ def published_form(recorded: Recorded) -> Segment:
     Raises:
         LogUnusableError: it is an event of another kind of stream.
     """
-    told: heard.EventData
-    match recorded.event:
-        case containers.ContainerCreated(container_id=id_, name=name):
-            category, told = ContainerActor.category, heard.ContainerCreated(container_id=id_, name=name)
-        case images.ImageRegistered(image_id=id_, revision=revision):
-            category, told = ImageActor.category, heard.ImageRegistered(image_id=id_, revision=revision)
-        case other:
-            message = f"event {recorded.version} of {recorded.stream!r} is a {type(other).__name__}"
-            raise LogUnusableError(f"{message}; verify the log")
-    return Segment({f"{category}_id": id_}, (Entry(told.event_type, recorded.recorded_at, told),))
+    event = recorded.event
+    if isinstance(event, containers.ContainerCreated | images.ImageRegistered):
+        return _published(event, recorded.recorded_at)
+    message = f"event {recorded.version} of {recorded.stream!r} is a {type(event).__name__}"
+    raise LogUnusableError(f"{message}; verify the log")
+
+
+def _published(event: containers.ContainerEvent | images.ImageEvent, at: int) -> Segment:
+    told: heard.ContainerCreated | heard.ImageRegistered
+    if isinstance(event, containers.ContainerCreated):
+        context = {"container_id": event.container_id}
+        told = heard.ContainerCreated(container_id=event.container_id, name=event.name)
+    else:
+        context = {"image_id": event.image_id}
+        told = heard.ImageRegistered(image_id=event.image_id, revision=event.revision)
+    return Segment(context, (Entry(told.event_type, at, told),))
