@@ -27,18 +27,16 @@ INSTRUCTIONS = (
     "asked for and why, what was decided, what was done with which result, names, numbers, paths and identifiers as "
     "they are, what failed, and what is still to be done. Write nothing but the summary."
 )
-"""The default instructions for the summary."""
+"""The instructions for the summary."""
 LONGEST = 20_000
 """The longest text that goes into the transcript whole, in characters; of a longer one the middle is left out."""
 
 
-def summary_request(
-    conversation: Sequence[Said], instructions: str | None = None, *, part: float = 1
-) -> tuple[Said, ...]:
+def summary_request(conversation: Sequence[Said], *, part: float = 1) -> tuple[Said, ...]:
     """Return the conversation that asks a model to summarise another one, or the first and the last part of it."""
     text = transcript(conversation)
     text = _shortened(text, int(len(text) * part))
-    return (Said("user", (TextBlock(text), TextBlock(instructions or INSTRUCTIONS))),)
+    return (Said("user", (TextBlock(text), TextBlock(INSTRUCTIONS))),)
 
 
 def transcript(conversation: Sequence[Said]) -> str:

@@ -22,7 +22,6 @@ from reenact.domain.loop.events import HumanResponded, ToolEdited, ToolRejected,
 from reenact.domain.loop.rules import Rules, rules_from_stored
 from reenact.domain.marks import equal_except_marks, is_marked, parts_of
 from reenact.domain.messages import ToolResultBlock, ToolUseBlock
-from reenact.domain.policy.rules import call_digest
 from reenact.domain.session import decide as deciding
 from reenact.domain.session import state as states
 from reenact.domain.session.agent import AnswerRecorded, OutputAccepted, OutputRejected, RulesRecorded
@@ -204,9 +203,7 @@ def _with_current_digests(session: Session) -> Session:
     if round_ is None or not any(is_marked(call.digest) for call in round_.calls):
         return session
     calls = [
-        msgspec.structs.replace(call, digest=call_digest(call.name, call.arguments, round_.revision))
-        if is_marked(call.digest)
-        else call
+        msgspec.structs.replace(call, digest=call.digest_under(round_.revision)) if is_marked(call.digest) else call
         for call in round_.calls
     ]
     return msgspec.structs.replace(session, round=msgspec.structs.replace(round_, calls=tuple(calls)))

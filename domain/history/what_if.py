@@ -31,7 +31,6 @@ from reenact.domain.loop.rules import Rules, rules_from_stored
 from reenact.domain.marks import is_marked
 from reenact.domain.plain import JsonObject
 from reenact.domain.policy.judge import Policies
-from reenact.domain.policy.rules import call_digest
 from reenact.domain.session import decide as sessions
 from reenact.domain.session.agent import (
     AnswerRecorded,
@@ -365,8 +364,8 @@ def _asked_under(session: Session, recorded: str, revision: str) -> Session:
     if round_ is None:
         return session
     calls = [
-        msgspec.structs.replace(call, digest=call_digest(call.name, call.arguments, revision))
-        if call.digest and call.digest == call_digest(call.name, call.arguments, recorded)
+        msgspec.structs.replace(call, digest=call.digest_under(revision))
+        if call.digest and call.digest == call.digest_under(recorded)
         else call
         for call in round_.calls
     ]

@@ -68,7 +68,6 @@ from reenact.domain.loop.values import (
     is_mapping,
 )
 from reenact.domain.plain import Json, JsonObject, is_sequence, made
-from reenact.domain.policy.rules import call_digest
 from reenact.domain.tools import is_amount
 
 
@@ -259,7 +258,7 @@ def _record_decision(draft: _Draft, call_id: str, *, approved: bool) -> None:
         return
     draft["decided"] = (*draft["decided"], call_id)
     if call is not None and approved:
-        draft["approvals"] = tuple(sorted({*draft["approvals"], call_digest(call.name, call.arguments)}))
+        draft["approvals"] = tuple(sorted({*draft["approvals"], call.digest_under("")}))
 
 
 def _evolve_round(draft: _Draft, event: RoundEvent) -> None:

@@ -71,6 +71,10 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     result: Json = None
     is_error: bool = False
 
+    def digest_under(self, revision: str) -> str:
+        """Return the digest of the call as it is now, under this revision of the policies, "" for any."""
+        return call_digest(self.name, self.arguments, revision)
+
 
 class Round(msgspec.Struct, frozen=True, gc=False):
     """The calls of one answer, in order. `revision` is that of the policies under which people were asked."""
@@ -222,7 +226,7 @@ def resumed(
     for call in round_.at("running"):
         if call.kind == "child":
             continue  # the child session continues by itself
-        is_same = call.digest == call_digest(call.name, call.arguments, rules.policies.revision)
+        is_same = call.digest == call.digest_under(rules.policies.revision)
         verdict = Verdict("run") if is_same else rules.verdict(call.name, call.arguments, asked)
         if call.name not in idempotent or is_marked(call.arguments):  # a redacted call cannot be run again
             lost.append(_given_up_result(call, ended))
@@ -324,7 +328,7 @@ def under(round_: Round, policies: Policies) -> Round:
     calls = (
         call
         if _has_changed(round_, call)
-        else msgspec.structs.replace(call, digest=call_digest(call.name, call.arguments, policies.revision))
+        else msgspec.structs.replace(call, digest=call.digest_under(policies.revision))
         for call in round_.calls
     )
     return Round(tuple(calls), policies.revision)
@@ -339,11 +343,11 @@ def fold(round_: Round, events: Iterable[RoundEvent]) -> Round:
 
 def _has_changed(round_: Round, call: Call) -> bool:
     """Return whether the call differs from the one that people were asked about, as after a redaction."""
-    return call.digest not in ("", call_digest(call.name, call.arguments, round_.revision))
+    return call.digest not in ("", call.digest_under(round_.revision))
 
 
 def _call_to_approve(call: Call, rules: Rules, verdict: Verdict) -> AskedCall:
-    digest = call_digest(call.name, call.arguments, rules.policies.revision)
+    digest = call.digest_under(rules.policies.revision)
     return AskedCall(call.id, call.name, call.arguments, digest, verdict.reason)
 
 

@@ -72,8 +72,6 @@ class Rules(StoredRules, frozen=True, kw_only=True, dict=True):
         return judge(self.policies, name, arguments, asked, cwd=self.cwd, home=self.home, resolve=self.resolve)
 
 
-def rules_from_stored(
-    stored: StoredRules, *, cwd: str | None = None, home: str | None = None, runs_tools: bool = True
-) -> Rules:
-    """Return rules from their recorded part, in an environment that runs tools or does not; links are not followed."""
-    return Rules(**msgspec.structs.asdict(stored), runs_tools=runs_tools, cwd=cwd, home=home)
+def rules_from_stored(stored: StoredRules, *, cwd: str | None = None, home: str | None = None) -> Rules:
+    """Return rules from their recorded part, in an environment that runs tools; links are not followed."""
+    return Rules(**msgspec.structs.asdict(stored), cwd=cwd, home=home)

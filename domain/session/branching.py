@@ -19,7 +19,6 @@ from reenact.domain.errors import AlreadyExistsError, SessionNotFoundError
 from reenact.domain.loop import rounds
 from reenact.domain.loop.rounds import Call, Round
 from reenact.domain.messages import Block
-from reenact.domain.policy.rules import call_digest
 from reenact.domain.session import turns
 from reenact.domain.session.agent import MessageAccepted, ToolsRequested, TurnStarted
 from reenact.domain.session.child_calls import awaited, depth_of, is_at_its_part, root_of
@@ -118,7 +117,7 @@ def _lost_calls(origin: Session, children: Sequence[ChildOrigin]) -> tuple[Call,
         call
         for call in round_.at("waiting")
         if (call.kind == "child" and call.id not in goes_on)
-        or (call.kind == "approval" and call.digest != call_digest(call.name, call.arguments, round_.revision))
+        or (call.kind == "approval" and call.digest != call.digest_under(round_.revision))
     )
 
 

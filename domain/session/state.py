@@ -28,7 +28,6 @@ from reenact.domain.loop.ledger import Ledger, context_after, sum_of
 from reenact.domain.loop.rounds import Call, Round, RoundEvent
 from reenact.domain.messages import Block, Said, TextBlock, ToolUseBlock, server_calls_of
 from reenact.domain.output import correction
-from reenact.domain.policy.rules import call_digest
 from reenact.domain.session.agent import (
     Agent,
     AgentEvent,
@@ -450,7 +449,7 @@ def _evolve_round(session: Session, event: RoundEvent) -> Session:
             return _change_turn(session, activity="tool_executing")
         case ToolApproved():
             call = None if session.round is None else session.round.call(event.id)
-            digest = "" if call is None else call_digest(call.name, call.arguments)
+            digest = "" if call is None else call.digest_under("")
             return msgspec.structs.replace(session, asked=session.asked.plus((digest,)))
         case ToolResult() if event.ran:
             session = msgspec.structs.replace(session, ledger=session.ledger.with_tool(event.name, event.cost))
