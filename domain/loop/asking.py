@@ -11,6 +11,7 @@ from reenact.domain.errors import InvalidAnswerError
 from reenact.domain.loop.calls import json_text
 from reenact.domain.loop.events import Option
 from reenact.domain.plain import Json, JsonObject, is_sequence
+from reenact.domain.structs import Frozen
 from reenact.domain.tools import ToolSpec
 
 ASK_USER = "ask_user"
@@ -43,7 +44,7 @@ ask_user = ToolSpec(
 """The tool's spec: an image that has it among its `tools` lets its agent ask."""
 
 
-class Question(msgspec.Struct, frozen=True):
+class Question(Frozen):
     """A question to a person: for text if `options` is None; else for one option, or for any number if `multi`."""
 
     prompt: str

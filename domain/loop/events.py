@@ -11,9 +11,10 @@ from reenact.domain.loop.calls import ToolCall
 from reenact.domain.loop.faults import ErrorInfo
 from reenact.domain.loop.values import Fields
 from reenact.domain.plain import Encodable, Json, JsonObject, is_sequence
+from reenact.domain.structs import Frozen, FrozenByName
 
 
-class LoopEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
+class LoopEvent(FrozenByName, gc=True, kw_only=True, tag_field="type", omit_defaults=True):
     """An event of the loop in its `step`, which counts from 1 (0: outside of any step).
 
     `changes` are further changes of the `AgentState`, by field, made by a custom executor.
@@ -29,7 +30,7 @@ class LoopEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omi
         return str(self.__struct_config__.tag)
 
 
-class AskedCall(msgspec.Struct, frozen=True, omit_defaults=True):
+class AskedCall(Frozen, omit_defaults=True):
     """A call that a person is asked about. `digest` is that of the exact call and of the revision of the policies.
 
     `original` is the call as it was written, if that is to be kept.
@@ -48,7 +49,7 @@ class AskedCall(msgspec.Struct, frozen=True, omit_defaults=True):
         return ToolCall(self.original, id=self.id, name=self.name, arguments=self.arguments)
 
 
-class HumanApproveRequired(LoopEvent, frozen=True, kw_only=True, tag="human_approve_required"):
+class HumanApproveRequired(LoopEvent, kw_only=True, tag="human_approve_required"):
     """These calls run only after a person has approved each of them; `revision` is that of the policies."""
 
     session_id: str
@@ -61,13 +62,13 @@ class HumanApproveRequired(LoopEvent, frozen=True, kw_only=True, tag="human_appr
         return tuple(call.tool_call for call in self.calls)
 
 
-class ToolPending(LoopEvent, frozen=True, kw_only=True, tag="tool_pending"):
+class ToolPending(LoopEvent, kw_only=True, tag="tool_pending"):
     """These calls wait for a person."""
 
     ids: tuple[str, ...]
 
 
-class Option(Fields, frozen=True, eq=False):
+class Option(Fields):
     """An option to select: the label that people read, and the value of the answer."""
 
     label: str
@@ -86,7 +87,7 @@ class Options(tuple[Option, ...]):
         return super().__hash__()
 
 
-class HumanPromptRequired(LoopEvent, frozen=True, kw_only=True, tag="human_prompt_required"):
+class HumanPromptRequired(LoopEvent, kw_only=True, tag="human_prompt_required"):
     """A person is asked for text; `id` is the call that asked, if one did."""
 
     session_id: str
@@ -95,7 +96,7 @@ class HumanPromptRequired(LoopEvent, frozen=True, kw_only=True, tag="human_promp
     id: str | None = None
 
 
-class HumanSelectRequired(LoopEvent, frozen=True, kw_only=True, tag="human_select_required"):
+class HumanSelectRequired(LoopEvent, kw_only=True, tag="human_select_required"):
     """A person is asked to select one of the options, or any number of them if `multi`."""
 
     session_id: str
@@ -110,7 +111,7 @@ class HumanSelectRequired(LoopEvent, frozen=True, kw_only=True, tag="human_selec
         msgspec.structs.force_setattr(self, "options", Options(self.options))
 
 
-class ToolApproved(LoopEvent, frozen=True, kw_only=True, tag="tool_approved"):
+class ToolApproved(LoopEvent, kw_only=True, tag="tool_approved"):
     """A person approved the call with this digest."""
 
     id: str
@@ -118,7 +119,7 @@ class ToolApproved(LoopEvent, frozen=True, kw_only=True, tag="tool_approved"):
     by: str | None = None
 
 
-class ToolEdited(LoopEvent, frozen=True, kw_only=True, tag="tool_edited"):
+class ToolEdited(LoopEvent, kw_only=True, tag="tool_edited"):
     """A person changed the arguments of the call."""
 
     id: str
@@ -127,7 +128,7 @@ class ToolEdited(LoopEvent, frozen=True, kw_only=True, tag="tool_edited"):
     by: str | None = None
 
 
-class ToolRejected(LoopEvent, frozen=True, kw_only=True, tag="tool_rejected"):
+class ToolRejected(LoopEvent, kw_only=True, tag="tool_rejected"):
     """A person rejected the call."""
 
     id: str
@@ -135,7 +136,7 @@ class ToolRejected(LoopEvent, frozen=True, kw_only=True, tag="tool_rejected"):
     by: str | None = None
 
 
-class HumanResponded(LoopEvent, frozen=True, kw_only=True, tag="human_responded"):
+class HumanResponded(LoopEvent, kw_only=True, tag="human_responded"):
     """A person answered a question."""
 
     value: Json
@@ -143,7 +144,7 @@ class HumanResponded(LoopEvent, frozen=True, kw_only=True, tag="human_responded"
     by: str | None = None
 
 
-class ToolStarted(LoopEvent, frozen=True, kw_only=True, tag="tool_started"):
+class ToolStarted(LoopEvent, kw_only=True, tag="tool_started"):
     """The call is about to run; this is recorded before it does. `attempt` counts from 1."""
 
     id: str
@@ -151,7 +152,7 @@ class ToolStarted(LoopEvent, frozen=True, kw_only=True, tag="tool_started"):
     attempt: int = 1
 
 
-class ToolResult(LoopEvent, frozen=True, kw_only=True, tag="tool_result"):
+class ToolResult(LoopEvent, kw_only=True, tag="tool_result"):
     """The result of a call, from the tool or from whatever prevented the call from running.
 
     `result` is text, a sequence of content blocks as mappings, or any other JSON value; `cost` is None if unknown, or
@@ -169,26 +170,26 @@ class ToolResult(LoopEvent, frozen=True, kw_only=True, tag="tool_result"):
     denied: bool = False
 
 
-class Warning(LoopEvent, frozen=True, kw_only=True, tag="warning"):  # noqa: A001 - the word of the specification
+class Warning(LoopEvent, kw_only=True, tag="warning"):  # noqa: A001 - the word of the specification
     """A limit that only warns is exceeded."""
 
     reason: str
     message: str
 
 
-class LLMStart(LoopEvent, frozen=True, kw_only=True, tag="llm_start"):
+class LLMStart(LoopEvent, kw_only=True, tag="llm_start"):
     """The model is called with this payload."""
 
     payload: Json = None
 
 
-class LLMStream(LoopEvent, frozen=True, kw_only=True, tag="llm_stream"):
+class LLMStream(LoopEvent, kw_only=True, tag="llm_stream"):
     """The model has yielded this chunk."""
 
     chunk: JsonObject
 
 
-class LLMResult(LoopEvent, frozen=True, kw_only=True, tag="llm_result"):
+class LLMResult(LoopEvent, kw_only=True, tag="llm_result"):
     """The model has answered: `result` holds `content` and `tool_calls`.
 
     `usage` are the reported token counts, None if there are none; `cost` is None if they or the price are unknown. The
@@ -202,13 +203,13 @@ class LLMResult(LoopEvent, frozen=True, kw_only=True, tag="llm_result"):
     appended: bool = False
 
 
-class MessageAdded(LoopEvent, frozen=True, kw_only=True, tag="message_added"):
+class MessageAdded(LoopEvent, kw_only=True, tag="message_added"):
     """The caller has added a message to the conversation."""
 
     message: JsonObject
 
 
-class Done(LoopEvent, frozen=True, kw_only=True, tag="done"):
+class Done(LoopEvent, kw_only=True, tag="done"):
     """The conversation has ended. `final_state` is its last state, without its history.
 
     `counted` is false for a step that does not count against `max_steps`.
@@ -220,7 +221,7 @@ class Done(LoopEvent, frozen=True, kw_only=True, tag="done"):
     counted: bool = True
 
 
-class Failed(LoopEvent, frozen=True, kw_only=True, tag="error"):
+class Failed(LoopEvent, kw_only=True, tag="error"):
     """The step has failed; or, if `refused`, the request is not possible now, and the state is unchanged.
 
     `call_id` is the call that a person had approved and that failed. `model` or `tool` is what was used before the
@@ -236,21 +237,21 @@ class Failed(LoopEvent, frozen=True, kw_only=True, tag="error"):
     cost: float | None = None
 
 
-class Interrupted(LoopEvent, frozen=True, kw_only=True, tag="interrupted"):
+class Interrupted(LoopEvent, kw_only=True, tag="interrupted"):
     """The conversation is interrupted, and continues only with `resume`, if it `can_resume` at all."""
 
     reason: str
     can_resume: bool = True
 
 
-class Resumed(LoopEvent, frozen=True, kw_only=True, tag="resumed"):
+class Resumed(LoopEvent, kw_only=True, tag="resumed"):
     """The conversation continues where it was interrupted, after the step `resumed_from`."""
 
     reason: str
     resumed_from: int = 0
 
 
-class CompressionComplete(LoopEvent, frozen=True, kw_only=True, tag="compression_complete"):
+class CompressionComplete(LoopEvent, kw_only=True, tag="compression_complete"):
     """The `summary` replaces the messages in `replaced`, which came after the first `kept`.
 
     `model`, `usage` and `cost` are those of the model that wrote the summary, if one did.
@@ -264,11 +265,11 @@ class CompressionComplete(LoopEvent, frozen=True, kw_only=True, tag="compression
     cost: float | None = None
 
 
-class StepCompleted(LoopEvent, frozen=True, kw_only=True, tag="step_completed"):
+class StepCompleted(LoopEvent, kw_only=True, tag="step_completed"):
     """The step has ended without any other event."""
 
 
-class Custom(LoopEvent, frozen=True, kw_only=True, tag="custom"):
+class Custom(LoopEvent, kw_only=True, tag="custom"):
     """An event of a custom executor: its `data` are also attributes of the event."""
 
     name: str

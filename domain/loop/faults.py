@@ -94,7 +94,7 @@ class ToolTimeoutError(ReenactError, TimeoutError):
         self.seconds = seconds
 
 
-class ErrorInfo(Fields, frozen=True, eq=False, dict=True):
+class ErrorInfo(Fields, dict=True):
     """An error in an event: the name of the exception's class, and its message."""
 
     type: str

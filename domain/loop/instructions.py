@@ -21,7 +21,7 @@ SUMMARIZE = (
 )
 
 
-class _Instruction(Fields, frozen=True, eq=False):
+class _Instruction(Fields):
     type: ClassVar[str]
 
     def __post_init__(self) -> None:
@@ -36,67 +36,67 @@ class _Instruction(Fields, frozen=True, eq=False):
         return ("type", *super().keys())
 
 
-class CallLLM(_Instruction, frozen=True, eq=False):
+class CallLLM(_Instruction):
     """Call the model with the payload, which is passed on unchanged."""
 
-    type: ClassVar[str] = "call_llm"
+    type = "call_llm"
     payload: Encodable = None
 
 
-class CallTool(_Instruction, frozen=True, eq=False):
+class CallTool(_Instruction):
     """Run a tool."""
 
-    type: ClassVar[str] = "call_tool"
+    type = "call_tool"
     tool_call: ToolCall
 
 
-class CallToolsBatch(_Instruction, frozen=True, eq=False):
+class CallToolsBatch(_Instruction):
     """Run several tools at once."""
 
-    type: ClassVar[str] = "call_tools_batch"
+    type = "call_tools_batch"
     tool_calls: Sequence[ToolCall]
 
 
-class RequestHumanApprove(_Instruction, frozen=True, eq=False):
+class RequestHumanApprove(_Instruction):
     """Ask a person whether these calls, at least one, may run."""
 
-    type: ClassVar[str] = "request_human_approve"
+    type = "request_human_approve"
     pending_tool_calls: Sequence[ToolCall]
 
 
-class RequestHumanPrompt(_Instruction, frozen=True, eq=False):
+class RequestHumanPrompt(_Instruction):
     """Ask a person for text."""
 
-    type: ClassVar[str] = "request_human_prompt"
+    type = "request_human_prompt"
     prompt: str
     metadata: JsonObject | None = None
 
 
-class RequestHumanSelect(_Instruction, frozen=True, eq=False):
+class RequestHumanSelect(_Instruction):
     """Ask a person to select one of the options, or any number of them if `multi`."""
 
-    type: ClassVar[str] = "request_human_select"
+    type = "request_human_select"
     prompt: str
     options: Sequence[Option]
     multi: bool = False
     metadata: JsonObject | None = None
 
 
-class Finish(_Instruction, frozen=True, eq=False):
+class Finish(_Instruction):
     """End the conversation."""
 
-    type: ClassVar[str] = "finish"
+    type = "finish"
     reason: str = "completed"
     reason_detail: str | None = None
 
 
-class CompressContext(_Instruction, frozen=True, eq=False):
+class CompressContext(_Instruction):
     """Replace all but the last `keep` messages by a summary; system messages at the start stay.
 
     Without a `summary` the model is asked for one, with `prompt` as the last message.
     """
 
-    type: ClassVar[str] = "compress_context"
+    type = "compress_context"
     keep: int = 4
     summary: str | None = None
     prompt: str = SUMMARIZE

@@ -11,6 +11,7 @@ import msgspec
 
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.plain import SuggestsFields, is_mapping, is_sequence
+from reenact.domain.structs import Frozen
 from reenact.domain.tools import is_amount
 
 MILLION = 1_000_000
@@ -89,7 +90,7 @@ class CostLimit(msgspec.Struct, metaclass=SuggestsFields, frozen=True):
         return cost - self.max_total > SMALLEST
 
 
-class Spent(msgspec.Struct, frozen=True, gc=False):
+class Spent(Frozen):
     """The use of one model or tool: how often, the sums of its token counts, and its cost.
 
     `unpriced` counts the uses whose cost is unknown; `cost` is that of the others.
@@ -110,7 +111,7 @@ class Spent(msgspec.Struct, frozen=True, gc=False):
         )
 
 
-class Ledger(msgspec.Struct, frozen=True, gc=False):
+class Ledger(Frozen):
     """The use of each model and tool by name, and of all `children` together, as far as that is settled."""
 
     models: dict[str, Spent] = {}

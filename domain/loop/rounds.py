@@ -33,6 +33,7 @@ from reenact.domain.messages import ToolResultBlock
 from reenact.domain.plain import Json, JsonObject
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.rules import Verdict, call_digest
+from reenact.domain.structs import Frozen
 
 Stage: TypeAlias = Literal["ready", "waiting", "running", "answered"]
 Kind: TypeAlias = Literal["approval", "prompt", "select"]
@@ -52,7 +53,7 @@ RoundEvent: TypeAlias = (
 )
 
 
-class Call(msgspec.Struct, frozen=True, gc=False):
+class Call(Frozen):
     """A call that the model requests.
 
     `digest` is the one that an approval must match, or that was approved; `question` is the question to a person. A
@@ -76,7 +77,7 @@ class Call(msgspec.Struct, frozen=True, gc=False):
         return call_digest(self.name, self.arguments, revision)
 
 
-class Round(msgspec.Struct, frozen=True, gc=False):
+class Round(Frozen):
     """The calls of one answer, in order. `revision` is that of the policies under which people were asked."""
 
     calls: tuple[Call, ...] = ()

@@ -47,7 +47,7 @@ MAX_STEPS_EXCEEDED = "max_steps_exceeded"
 COST_LIMIT_EXCEEDED = "cost_limit_exceeded"
 
 
-class PendingPrompt(Fields, frozen=True, eq=False):
+class PendingPrompt(Fields):
     """A pending question that is answered with text."""
 
     prompt: str
@@ -59,7 +59,7 @@ class PendingPrompt(Fields, frozen=True, eq=False):
         return Question(self.prompt)
 
 
-class PendingSelect(Fields, frozen=True, eq=False):
+class PendingSelect(Fields):
     """A pending question that is answered with one of the options, or with any number of them if `multi`."""
 
     prompt: str
@@ -73,7 +73,7 @@ class PendingSelect(Fields, frozen=True, eq=False):
         return Question(self.prompt, Options(self.options), self.multi)
 
 
-class Interruption(Fields, frozen=True, eq=False):
+class Interruption(Fields):
     """Why and when a conversation was interrupted, after which step, and whether it can be resumed."""
 
     reason: str
@@ -82,7 +82,7 @@ class Interruption(Fields, frozen=True, eq=False):
     step: int = 0
 
 
-class AgentContext(Fields, frozen=True, eq=False):
+class AgentContext(Fields):
     """The input of a runner: what has just happened (`phase`), with what outcome (`payload`), and where (`session`).
 
     `session` holds `session_id`, `message_count`, `status` and `step_count`.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Generic, NoReturn, Self, TypeGuard, TypeVar, o
 
 import msgspec
 
+from reenact.domain import structs
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.plain import Json, JsonDict, is_sequence
 
@@ -157,7 +158,7 @@ class AppendOnlyList(_Unchangeable, Sequence[T], Generic[T]):
         return repr(list(self))
 
 
-class Fields(msgspec.Struct, frozen=True, eq=False):
+class Fields(structs.Frozen, gc=True, eq=False):
     """A value whose fields can also be read as items, and which equals the mapping of them.
 
     The mapping may omit fields that are None.

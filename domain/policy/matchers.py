@@ -6,8 +6,6 @@ import json
 from collections.abc import Callable
 from typing import TypeAlias
 
-import msgspec
-
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.plain import Json, is_mapping, is_sequence
 from reenact.domain.policy.commands import CommandPattern
@@ -28,21 +26,22 @@ from reenact.domain.policy.patterns import (
     part,
     unknown,
 )
+from reenact.domain.structs import Frozen
 
 
-class Exact(msgspec.Struct, frozen=True, tag="exact"):
+class Exact(Frozen, tag="exact"):
     """Matches this JSON value; the only way to match an object. `true` is not `1`; `1.0` is `1`, but not for sure."""
 
     value: Json
 
 
-class Prefix(msgspec.Struct, frozen=True, tag="prefix"):
+class Prefix(Frozen, tag="prefix"):
     """Matches texts with this prefix. For paths, `path` is safer; for commands, `command`."""
 
     text: str
 
 
-class Glob(msgspec.Struct, frozen=True, tag="glob"):
+class Glob(Frozen, tag="glob"):
     """Matches whole texts by `*`, `?`, `[a-z]`, `{a,b}`; `*` matches any characters, including slashes and line ends.
 
     For paths, `path` is safer; for commands, `command`.
@@ -51,7 +50,7 @@ class Glob(msgspec.Struct, frozen=True, tag="glob"):
     pattern: str
 
 
-class Regex(msgspec.Struct, frozen=True, tag="regex"):
+class Regex(Frozen, tag="regex"):
     """Matches whole texts by a regular expression, in time bounded by their length.
 
     Look-around and back references are not supported.
@@ -60,7 +59,7 @@ class Regex(msgspec.Struct, frozen=True, tag="regex"):
     pattern: str
 
 
-class Path(msgspec.Struct, frozen=True, tag="path", omit_defaults=True):
+class Path(Frozen, tag="path", omit_defaults=True):
     """Matches paths: `/srv/app/**`, `~/.ssh/**`, `src/**`, `**/.env`.
 
     Relative patterns are resolved from `cwd`, or from the call's working directory.
@@ -70,7 +69,7 @@ class Path(msgspec.Struct, frozen=True, tag="path", omit_defaults=True):
     cwd: str | None = None
 
 
-class Command(msgspec.Struct, frozen=True, tag="command"):
+class Command(Frozen, tag="command"):
     """Matches commands: `git status`, `git log *`, `rm`, `curl | sh`.
 
     The value is a command line, or a list of a program and its arguments.

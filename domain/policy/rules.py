@@ -25,6 +25,7 @@ from reenact.domain.policy.patterns import (
     is_wild,
     part,
 )
+from reenact.domain.structs import Frozen
 
 M = TypeVar("M", bound=str)
 Mode: TypeAlias = Literal["never", "required", "first", "always"]
@@ -53,7 +54,7 @@ class Rule(msgspec.Struct, metaclass=SuggestsFields, frozen=True):
         check_mode(self.mode, RULE_MODES, "the mode of a rule")
 
 
-class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+class Entry(Frozen, omit_defaults=True):
     """An entry of the allow or deny list, for calls of tools that match `tool`, with arguments that match `when`.
 
     `reason` is shown to the model. An `advisory` entry denies only calls that it recognises, and none that are unclear.
@@ -79,7 +80,7 @@ class Policy(msgspec.Struct, metaclass=SuggestsFields, frozen=True, omit_default
         check_mode(self.mode, MODES, "the mode of a policy")
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class Verdict(Frozen):
     """The decision on a call, and its reason: it runs, a person is asked, or it is answered with an error."""
 
     decision: Decision

@@ -52,6 +52,7 @@ from reenact.domain.session.state import (
     SessionForgotten,
 )
 from reenact.domain.stream import events as heard
+from reenact.domain.structs import Frozen
 
 Announced: TypeAlias = tuple[heard.Context, heard.EventData]
 """An announced event with its context."""
@@ -77,14 +78,14 @@ _OF_TURN = (
 """Events that name the turn under way."""
 
 
-class Call(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Call(Frozen, array_like=True):
     """A call that starts with these arguments."""
 
     id: str
     arguments: JsonObject
 
 
-class Needs(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Needs(Frozen, array_like=True):
     """The data for the announcements of a step that its events do not hold, from the session's state before them.
 
     `message_id` is that of the turn under way, "" if there is none; `turn_id` is "" if an event names it. `activity` is

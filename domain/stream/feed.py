@@ -20,9 +20,10 @@ import msgspec
 
 from reenact.domain.plain import Encodable, is_mapping, is_sequence
 from reenact.domain.stream.events import Context, TextDelta, ThinkingDelta
+from reenact.domain.structs import Frozen
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Entry(Frozen, array_like=True):
     """One entry of a topic, as a subscriber sees it.
 
     `at` is microseconds since 1970-01-01 UTC; `data` is anything that msgspec encodes (a Struct becomes a map); it is
@@ -34,14 +35,14 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     data: Encodable
 
 
-class Segment(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Segment(Frozen, array_like=True):
     """Consecutive entries with the same context, such as their session, agent and turn."""
 
     context: dict[str, str]
     entries: tuple[Entry, ...]
 
 
-class FeedPart(msgspec.Struct, frozen=True, gc=False):
+class FeedPart(Frozen):
     """The feed part of a row: segments in full, followed by the announcements derived from its events.
 
     `version` is that of the function that derives them, 0 if nothing is derived, and `needs` its input besides the
@@ -65,7 +66,7 @@ _Size: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 _StoredContext: TypeAlias = dict[str, str] | list[str | _Size | list[_Size] | None]
 
 
-class _StoredPart(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class _StoredPart(Frozen, array_like=True):
     segments: list[tuple[_StoredContext, list[_StoredEntry]]]
     version: int = 0
     needs: msgspec.Raw = msgspec.Raw()
