@@ -7,7 +7,7 @@ import contextlib
 import logging
 import os
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, Self
@@ -152,6 +152,9 @@ class _Ports:
         self.registry = ToolRegistry(settings.tools)
         self.guards = GuardRegistry(settings.guards)
         self.outside = EventLoopThread()
+        self.spawn = self.outside.spawn
+        self.log_works = self.failures.clear
+        self.agent_ends = self.live.remove
         self.system = ActorSystem(
             journal,
             clock=self.now,
@@ -336,9 +339,6 @@ class _Ports:
     def request(self, type: str, data: Mapping[str, object], timeout: float) -> Envelope[Response]:  # noqa: A002
         return self.requests.request(type, data, timeout)
 
-    def spawn(self, work: Coroutine[object, object, None]) -> object:
-        return self.outside.spawn(work)
-
     def agent_lives(self, agent_id: str, session_id: str, responding: Callable[[], str | None]) -> None:
         self.live.add(agent_id, session_id, responding)
         if self.is_closing():  # it was being started
@@ -355,9 +355,6 @@ class _Ports:
         delay = self.failures.add(session_id, error)
         with contextlib.suppress(RuntimeClosedError):  # the next start reads the actual state
             self.outside.spawn(self._wake_after(session_id, delay))
-
-    def log_works(self, session_id: str) -> None:
-        self.failures.clear(session_id)
 
     async def _wake_after(self, session_id: str, delay: float) -> None:
         await asyncio.sleep(delay)
@@ -385,9 +382,6 @@ class _Ports:
     def _is_here(self, session_id: str) -> bool:
         """Return whether the session belongs to this node, even if the node cannot renew its lease at present."""
         return self.nodes is not None and self.nodes.epoch_of(SessionActor.stream(session_id)) is not None
-
-    def agent_ends(self, agent_id: str) -> None:
-        self.live.remove(agent_id)
 
 
 class LocalRuntime(Asking):

@@ -120,7 +120,7 @@ def _typed_block(fields: JsonDict) -> Block:
 
 def _check_text(where: str, block: JsonDict) -> None:
     _check_names(where, block, "text")
-    _checked_text(f"{where}.text", block.get("text"))
+    _checked_text(where, block, "text")
 
 
 def _check_image(where: str, block: JsonDict) -> None:
@@ -144,7 +144,7 @@ def _check_document(where: str, block: JsonDict) -> None:
     _check_source(f"{where}.source", block.get("source"), kinds)
     for name in ("title", "context"):
         if block.get(name) is not None:
-            _checked_text(f"{where}.{name}", block[name])
+            _checked_text(where, block, name)
     citations = block.get("citations")
     if citations is not None and not (is_mapping(citations) and isinstance(citations.get("enabled"), bool)):
         raise InvalidInputError(
@@ -169,7 +169,7 @@ def _check_bytes(media_types: tuple[str, ...], where: str, source: JsonDict) -> 
         raise InvalidInputError(
             f"{where}.media_type is {source.get('media_type')!r}; the API takes {', '.join(media_types)}"
         )
-    data = _checked_text(f"{where}.data", source.get("data"))
+    data = _checked_text(where, source, "data")
     try:
         b64decode(data, validate=True)
     except (binascii.Error, ValueError) as wrong:
@@ -180,28 +180,28 @@ def _check_bytes(media_types: tuple[str, ...], where: str, source: JsonDict) -> 
 
 def _check_url(where: str, source: JsonDict) -> None:
     _check_names(where, source, "url")
-    url = _checked_text(f"{where}.url", source.get("url"))
+    url = _checked_text(where, source, "url")
     if not url.startswith(("https://", "http://")):
         raise InvalidInputError(f"{where}.url is {url!r:.80}; the API fetches only from https:// and http:// addresses")
 
 
 def _check_file(where: str, source: JsonDict) -> None:
     _check_names(where, source, "file_id")
-    _checked_text(f"{where}.file_id", source.get("file_id"))
+    _checked_text(where, source, "file_id")
 
 
 def _check_plain_text(where: str, source: JsonDict) -> None:
     _check_names(where, source, "media_type", "data")
     if source.setdefault("media_type", "text/plain") != "text/plain":
         raise InvalidInputError(f"{where}.media_type is {source['media_type']!r}; a text source is text/plain")
-    _checked_text(f"{where}.data", source.get("data"))
+    _checked_text(where, source, "data")
 
 
 def _check_pieces(where: str, source: JsonDict) -> None:
     _check_names(where, source, "content")
     content = source.get("content")
     if isinstance(content, str):
-        _checked_text(f"{where}.content", content)
+        _checked_text(where, source, "content")
     else:
         _blocks(f"{where}.content", content, _IN_DOCUMENTS)
 
@@ -221,15 +221,16 @@ def _check_names(where: str, fields: JsonDict, *known: str) -> None:
             raise InvalidInputError(f"{where} has no field {name!r}; known are {', '.join(known)}{hint}")
 
 
-def _checked_text(where: str, text: object) -> str:
-    """Return the text, or raise `InvalidInputError` if it is missing, not text, or blank."""
+def _checked_text(where: str, fields: JsonDict, name: str) -> str:
+    """Return the text in a field, or raise `InvalidInputError` if it is missing, not text, or blank."""
+    text, place = fields.get(name), f"{where}.{name}"
     if not isinstance(text, str):
         raise InvalidInputError(
-            f"{where} is missing" if text is None else f"{where} must be text, not {type(text).__name__}"
+            f"{place} is missing" if text is None else f"{place} must be text, not {type(text).__name__}"
         )
     if not text.strip():
-        raise InvalidInputError(f"{where} is blank; leave it out")
-    check_unicode(where, text)
+        raise InvalidInputError(f"{place} is blank; leave it out")
+    check_unicode(place, text)
     return text
 
 

@@ -124,7 +124,7 @@ class LiveAgent:
 
     def check_tool(self, session: Session, call_id: str) -> None:
         """Raise `ToolUnavailableError` if an approval would be consumed by a call that cannot run."""
-        call = None if session.round is None else session.round.call(call_id)
+        call = session.call(call_id)
         environment: object = self._environment
         if call is None or call.stage != "waiting" or call.question is not None:  # a question is not an approval
             return

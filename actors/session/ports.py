@@ -94,7 +94,7 @@ class Ports(Protocol):
         """Carry out a request of the command protocol."""
         ...
 
-    def spawn(self, work: Coroutine[object, object, None]) -> object:
+    def spawn(self, work: Coroutine[object, object, None], /) -> object:
         """Run the coroutine on the runtime's event loop for external work."""
         ...
 
@@ -114,10 +114,10 @@ class Ports(Protocol):
         """Record that the session could not be recorded; wake it again after a delay."""
         ...
 
-    def log_works(self, session_id: str) -> None:
+    def log_works(self, session_id: str, /) -> None:
         """Record that the session was recorded."""
         ...
 
-    def agent_ends(self, agent_id: str) -> None:
+    def agent_ends(self, agent_id: str, /) -> None:
         """Remove the agent, which is no longer live."""
         ...

@@ -291,7 +291,7 @@ class _Step:
                 started = heard.ToolStarted(id=event.id, name=event.name, input=arguments, attempt=event.attempt)
                 yield self._context, started
             case ResultsRecorded():
-                yield self._context, heard.ToolResultMessage(message=results(event))
+                yield self._context, heard.ToolResultMessage(message=question(event))
                 previous, self._in_round = self._state, False
                 if self._turn is None:
                     yield from self._announce_state_change(previous)
@@ -453,15 +453,8 @@ def _schedule_event(event: MessageScheduled | ScheduleCancelled | ScheduleFired)
             assert_never(event)
 
 
-def results(event: ResultsRecorded) -> Message:
-    """Return the message that sends the results back to the model."""
-    return Message(
-        id=event.message_id, role="user", content=event.content, created_at=instant(event.at), turn_id=event.turn_id
-    )
-
-
-def question(event: MessageAccepted) -> Message:
-    """Return the user's message that was accepted."""
+def question(event: MessageAccepted | ResultsRecorded) -> Message:
+    """Return the message that a user has sent, or that sends results back to the model."""
     return Message(
         id=event.message_id, role="user", content=event.content, created_at=instant(event.at), turn_id=event.turn_id
     )

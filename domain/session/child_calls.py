@@ -93,7 +93,7 @@ def awaited(session: Session) -> tuple[Child, ...]:
 
 def is_awaited(session: Session, child: Child) -> bool:
     """Return whether a call waits for the child."""
-    call = None if session.round is None else session.round.call(child.call_id)
+    call = session.call(child.call_id)
     return not child.detached and call is not None and call.stage != "answered"
 
 

@@ -88,7 +88,7 @@ def report(draft: DecisionDraft, command: ReportChild) -> None:
     if child.detached and command.outcome != "waiting":
         draft.add(MessageAccepted(command.turn_id, command.message_id, command.content, command.at))
         if not session.queue and session.agent is not None:
-            turns.take_up_next(draft, command.rules, command.at)
+            turns.take_up_next(draft, command)
     elif is_awaited(session, child):
         _continue_caller(draft, child, command)
 
@@ -325,15 +325,13 @@ def _unsettled(child: Child, total: Used) -> Used:
 def _continue_caller(draft: DecisionDraft, child: Child, command: ReportChild) -> None:
     if command.outcome != "waiting":
         if command.agent_id and draft.session.agent is None:
-            draft.add(AgentStarted(command.agent_id))
-            turns.ask_again(draft, command)
+            turns.start_agent(draft, command.agent_id, command)
         _record_result(draft, child, command.result, is_error=command.outcome != "completed")
     turns.go_on(draft, command)
 
 
 def _record_result(draft: DecisionDraft, child: Child, said: str, *, is_error: bool) -> None:
-    round_ = draft.session.round
-    call = None if round_ is None else round_.call(child.call_id)
+    call = draft.session.call(child.call_id)
     assert call is not None  # the call waits for the child
     draft.add(ToolResult(id=call.id, name=call.name, result=said, is_error=is_error))
 

@@ -14,7 +14,6 @@ from reenact.domain.guards import refusal_in
 from reenact.domain.loop.rounds import RoundEvent
 from reenact.domain.session import branching, child_turns, schedules, turns
 from reenact.domain.session.agent import (
-    AgentStarted,
     AgentStopped,
     MessageAccepted,
     RulesRecorded,
@@ -173,9 +172,8 @@ def _create(draft: DecisionDraft, command: CreateSession) -> None:
 def _run(draft: DecisionDraft, command: Run) -> None:
     _check_exists(draft.session, command.session_id)
     if draft.session.agent is None:
-        draft.add(AgentStarted(command.agent_id))
-        turns.ask_again(draft, command)
-        turns.take_up_next(draft, command.rules, command.at)
+        turns.start_agent(draft, command.agent_id, command)
+        turns.take_up_next(draft, command)
 
 
 def _receive(draft: DecisionDraft, command: Receive) -> None:
@@ -191,7 +189,7 @@ def _receive(draft: DecisionDraft, command: Receive) -> None:
         )
     )
     if not session.queue:
-        turns.take_up_next(draft, command.rules, command.at)
+        turns.take_up_next(draft, command)
 
 
 def _interrupt(draft: DecisionDraft, command: Interrupt) -> None:

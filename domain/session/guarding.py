@@ -97,7 +97,7 @@ def _call_questions(
     after = reduce(evolve, decided, session) if started else session
     asked = {one.call_id for one in checked}
     for event in started:
-        call = None if after.round is None else after.round.call(event.id)
+        call = after.call(event.id)
         if call is not None and event.id not in asked:
             about = GuardInput(
                 point="call",

@@ -8,7 +8,6 @@ from reenact.domain.errors import InvalidInputError, shown
 from reenact.domain.messages import Block
 from reenact.domain.session import turns
 from reenact.domain.session.agent import (
-    AgentStarted,
     MessageAccepted,
     MessageScheduled,
     ScheduleCancelled,
@@ -93,11 +92,10 @@ def fire(draft: DecisionDraft, command: FireSchedule) -> None:
     is_late = command.at - one.due > LATE
     draft.add(ScheduleFired(one.id, command.message_turn_id, one.due, is_late, _next_due(one, command.at)))
     if draft.session.agent is None and command.agent_id is not None:
-        draft.add(AgentStarted(command.agent_id))
-        turns.ask_again(draft, command)
+        turns.start_agent(draft, command.agent_id, command)
     draft.add(MessageAccepted(command.message_turn_id, command.message_id, one.content, command.at))
     if draft.session.agent is not None:
-        turns.take_up_next(draft, command.rules, command.at)
+        turns.take_up_next(draft, command)
 
 
 def _next_due(fired: Scheduled, at: int) -> int | None:

@@ -251,6 +251,10 @@ class Session(Frozen, gc=True):
     schedules: tuple[Scheduled, ...] = ()
     forgotten: bool = False
 
+    def call(self, id: str) -> Call | None:  # noqa: A002 - the word users know it by
+        """Return the call with that id, None if no round under way has it."""
+        return None if self.round is None else self.round.call(id)
+
 
 def evolve(session: Session, event: SessionEvent) -> Session:  # noqa: C901, PLR0912 - one case for each event
     """Return the session after the event.
@@ -408,21 +412,23 @@ def _continue_turn(session: Session, event: TurnContinued) -> Session:
 
 
 def _add_answer(session: Session, event: AnswerRecorded) -> Session:
-    turn = session.turn
-    if turn is not None:
-        turn = msgspec.structs.replace(
-            turn, usage=sum_of(turn.usage, event.usage), cost=plus_cost(turn.cost, event.cost)
-        )
     calls = [block.id for block in event.content if isinstance(block, ToolUseBlock)]
     before, server_calls = session.context_tokens, server_calls_of(event.content)
     return msgspec.structs.replace(
         session,
-        turn=turn,
+        turn=_turn_with_use(session.turn, event),
         known_calls=session.known_calls.plus(calls),
         conversation=session.conversation.plus(Said("assistant", event.content, refused=event.stop_reason == REFUSAL)),
         ledger=session.ledger.with_model(event.model or "", event.usage, event.cost),
         context_tokens=context_after(event.usage, server_calls=server_calls, before=before),
     )
+
+
+def _turn_with_use(turn: Turn | None, event: AnswerRecorded | ContextCompressed) -> Turn | None:
+    if turn is None:
+        return None
+    usage, cost = sum_of(turn.usage, event.usage), plus_cost(turn.cost, event.cost)
+    return msgspec.structs.replace(turn, usage=usage, cost=cost)
 
 
 def _reject_output(session: Session, event: OutputRejected) -> Session:
@@ -448,7 +454,7 @@ def _evolve_round(session: Session, event: RoundEvent) -> Session:
         case ToolStarted():
             return _change_turn(session, activity="tool_executing")
         case ToolApproved():
-            call = None if session.round is None else session.round.call(event.id)
+            call = session.call(event.id)
             digest = "" if call is None else call.digest_under("")
             return msgspec.structs.replace(session, asked=session.asked.plus((digest,)))
         case ToolResult() if event.ran:
@@ -473,17 +479,12 @@ def _end_round(session: Session, event: ResultsRecorded) -> Session:
 
 
 def _compress(session: Session, event: ContextCompressed) -> Session:
-    turn = session.turn
-    if turn is not None:
-        turn = msgspec.structs.replace(
-            turn, usage=sum_of(turn.usage, event.usage), cost=plus_cost(turn.cost, event.cost)
-        )
     before = session.summary if session.since else None
     while before is not None and before.replaced > session.since:
         before = before.before
     return msgspec.structs.replace(
         session,
-        turn=turn,
+        turn=_turn_with_use(session.turn, event),
         summary=Summary(event.summary, event.replaced, session.since, before),
         ledger=session.ledger.with_model(event.model or "", event.usage, event.cost),
         context_tokens=0,
@@ -557,8 +558,7 @@ def _with_call_end(session: Session, outcome: ChildOutcome, stop_reason: str, fa
 
 
 def _start_child(session: Session, event: ChildStarted) -> Session:
-    round_, turn = session.round, session.turn
-    call = None if round_ is None else round_.call(event.call_id)
+    round_, turn, call = session.round, session.turn, session.call(event.call_id)
     prompt = "" if call is None else call.arguments.get("prompt")
     of_image = event.image_id, event.image_revision, event.depth, event.budget, event.detached
     child = Child(event.call_id, event.child_id, *of_image, prompt if isinstance(prompt, str) else "")

@@ -24,6 +24,7 @@ from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import Block, ToolUseBlock, is_blank
 from reenact.domain.output import INVALID, OutputSpec, faults_of_answer, is_checked
 from reenact.domain.session.agent import (
+    AgentStarted,
     AnswerRecorded,
     ContextCompressed,
     Failure,
@@ -54,6 +55,7 @@ from reenact.domain.session.commands import (
     GiveUpChildren,
     Interrupt,
     PassAnswer,
+    Receive,
     Reject,
     Report,
     ReportChild,
@@ -84,6 +86,7 @@ _INTERRUPT_STOP_REASONS: Final = frozenset({REJECTED, BUDGET})
 GoesOn: TypeAlias = Run | FireSchedule | Finish | Report | Resume | Approve | Reject | Respond | ReportChild
 _ContinuingCommand: TypeAlias = GoesOn | GiveUpChildren
 _EndingCommand: TypeAlias = Interrupt | Stop | Delete | BranchSession
+_Command: TypeAlias = Receive | _ContinuingCommand | _EndingCommand
 
 
 class ReachedLimit(NamedTuple):
@@ -125,7 +128,7 @@ def has_done_its_part(draft: DecisionDraft) -> bool:
     return is_at_its_part(draft.before) and not is_at_its_part(draft.session)
 
 
-def take_up_next(draft: DecisionDraft, rules: Rules, at: int) -> None:
+def take_up_next(draft: DecisionDraft, command: _Command) -> None:
     """Begin the turn of the message that was queued first, if nothing prevents it.
 
     If the session is handed over to another image first, the rules are not that image's: its limits are checked from
@@ -135,8 +138,8 @@ def take_up_next(draft: DecisionDraft, rules: Rules, at: int) -> None:
         return
     has_changed = hand_over(draft)
     while draft.session.turn is None and draft.session.round is None and draft.session.queue:
-        draft.add(TurnStarted(draft.session.queue[0].turn_id, at))
-        if has_changed or not _apply_cost_limit(draft, rules, at):
+        draft.add(TurnStarted(draft.session.queue[0].turn_id, command.at))
+        if has_changed or not _apply_cost_limit(draft, command):
             return
 
 
@@ -161,8 +164,9 @@ def switch(draft: DecisionDraft, command: Switch) -> None:
         draft.add(ImageChanged(command.image_id, command.image_revision, command.history))
 
 
-def ask_again(draft: DecisionDraft, command: Run | FireSchedule | ReportChild) -> None:
-    """Ask people again about the calls that wait for approval, if the policies have changed since."""
+def start_agent(draft: DecisionDraft, agent_id: str, command: Run | FireSchedule | ReportChild) -> None:
+    """Start the agent; ask people again about the calls that wait for approval, if the policies have changed since."""
+    draft.add(AgentStarted(agent_id))
     round_, rules = draft.session.round, command.rules
     if round_ is not None and round_.revision not in ("", rules.policies.revision):
         draft.add(*rounds.judged_anew(round_, rules, session_id=draft.session.id or ""))
@@ -182,7 +186,7 @@ def finish(draft: DecisionDraft, command: Finish | PassAnswer) -> None:
         if so_far.failure is not None:  # the log failed during the calls, and is writable again
             _give_up(draft, command, "the turn failed", {"ready", "waiting", "running"})
             _end_turn(draft, ReceivedAnswer(failure=so_far.failure, untold=so_far.untold), "failed", command)
-            take_up_next(draft, command.rules, command.at)
+            take_up_next(draft, command)
         return
     of_answer = of_point(command.checked, "answer")
     draft.add(*of_answer)
@@ -195,13 +199,12 @@ def finish(draft: DecisionDraft, command: Finish | PassAnswer) -> None:
         _ask_for_output(draft, command, faults)
     else:
         _end_turn(draft, so_far, "completed" if so_far.failure is None else "failed", command)
-        take_up_next(draft, command.rules, command.at)
+        take_up_next(draft, command)
 
 
 def report(draft: DecisionDraft, command: Report) -> None:
     """Record the result of a call, unless nothing waits for it any more."""
-    turn, round_ = draft.session.turn, draft.session.round
-    call = None if round_ is None else round_.call(command.call_id)
+    turn, call = draft.session.turn, draft.session.call(command.call_id)
     if turn is None or turn.id != command.turn_id or call is None or call.stage != "running":
         return
     cost = command.rules.costs.get(call.name)
@@ -256,7 +259,7 @@ def person_decides(draft: DecisionDraft, command: Approve | Reject | Respond) ->
             draft.add(TurnInterrupted(draft.session.turn.id, REJECTED))
         _give_up(draft, command, "a person stopped the turn", {"ready", "waiting", "running"})
         _end_turn(draft, ReceivedAnswer(), "interrupted", command, REJECTED)
-        take_up_next(draft, command.rules, command.at)
+        take_up_next(draft, command)
     else:
         go_on(draft, command)
 
@@ -280,7 +283,7 @@ def interrupt(draft: DecisionDraft, command: Interrupt) -> None:
         return
     cut_short(draft, command, command.reason)
     if draft.session.agent is not None:
-        take_up_next(draft, command.rules, command.at)
+        take_up_next(draft, command)
 
 
 def _interrupt_children(draft: DecisionDraft, reason: str, at: int) -> None:
@@ -369,8 +372,8 @@ def _begin_round(draft: DecisionDraft, command: Finish) -> None:
         _continue_calls(draft, command)
     elif reached.limit == COST_LIMIT:
         _give_up(draft, command, "the cost limit is exceeded", {"ready"})
-        _apply_cost_limit(draft, rules, command.at)
-        take_up_next(draft, rules, command.at)
+        _apply_cost_limit(draft, command)
+        take_up_next(draft, command)
     else:
         _stop_at_limit(draft, command, reached)
 
@@ -396,9 +399,9 @@ def _ask_for_output(draft: DecisionDraft, command: Finish, faults: tuple[str, ..
     if not again:
         failure = Failure(INVALID, f"the answer does not fit what was asked for, after {turn.rejected + 1} attempts")
         _end_turn(draft, ReceivedAnswer(failure=failure, untold=True), "failed", command, INVALID)
-    elif not _apply_cost_limit(draft, rules, command.at) and _ask_model_again(draft, turn, command):
+    elif not _apply_cost_limit(draft, command) and _ask_model_again(draft, turn, command):
         return
-    take_up_next(draft, rules, command.at)
+    take_up_next(draft, command)
 
 
 def _reject_output(
@@ -417,7 +420,7 @@ def _refuse_answer(draft: DecisionDraft, command: Finish, refusal: GuardChecked)
     failure = Failure(ANSWER_REFUSED, f"guard {refusal.name!r} refuses the answer: {refusal.reason}")
     so_far = msgspec.structs.replace(command.so_far, content=(), failure=failure, untold=True)
     _end_turn(draft, so_far, "failed", command, ANSWER_REFUSED)
-    take_up_next(draft, command.rules, command.at)
+    take_up_next(draft, command)
 
 
 def _guard_results(round_: Round, checked: Sequence[GuardChecked]) -> Iterator[GuardChecked | ToolResult]:
@@ -438,7 +441,7 @@ def _request_tools(draft: DecisionDraft, turn: Turn, command: Finish | _EndingCo
 def _stop_at_limit(draft: DecisionDraft, command: GoesOn, reached: ReachedLimit) -> None:
     _give_up(draft, command, reached.why, {"ready"})
     _end_turn(draft, ReceivedAnswer(), "completed", command, reached.limit)
-    take_up_next(draft, command.rules, command.at)
+    take_up_next(draft, command)
 
 
 def go_on(draft: DecisionDraft, command: GoesOn) -> None:
@@ -458,7 +461,7 @@ def end_interrupted(draft: DecisionDraft, command: _ContinuingCommand, reason: s
     _give_up(draft, command, f"interrupted ({reason})", {"ready", "running", "waiting"})
     _end_turn(draft, ReceivedAnswer(), "interrupted", command, reason if reason in _INTERRUPT_STOP_REASONS else None)
     if draft.session.agent is not None:
-        take_up_next(draft, command.rules, command.at)
+        take_up_next(draft, command)
 
 
 def _continue_calls(draft: DecisionDraft, command: GoesOn) -> None:
@@ -484,12 +487,12 @@ def _next_step(draft: DecisionDraft, command: GoesOn) -> None:
     """Ask the model again, unless a limit or the environment prevents it."""
     turn, rules = draft.session.turn, command.rules
     assert turn is not None  # results arrive during a turn, or have begun one
-    if not _apply_cost_limit(draft, rules, command.at):
+    if not _apply_cost_limit(draft, command):
         if not rules.runs_tools:
             _end_turn(draft, ReceivedAnswer(failure=NO_TOOLS, untold=True), "failed", command)
         elif _ask_model_again(draft, turn, command):
             return
-    take_up_next(draft, rules, command.at)
+    take_up_next(draft, command)
 
 
 def _ask_model_again(draft: DecisionDraft, turn: Turn, command: GoesOn) -> bool:
@@ -525,10 +528,10 @@ def _round(draft: DecisionDraft) -> Round:
     return round_
 
 
-def _apply_cost_limit(draft: DecisionDraft, rules: Rules, at: int) -> bool:
+def _apply_cost_limit(draft: DecisionDraft, command: _Command) -> bool:
     """Apply the cost limit if it is exceeded; return whether that ended the turn."""
     turn, cost = draft.session.turn, draft.session.ledger.cost
-    limit = exceeded(cost, rules)
+    limit = exceeded(cost, command.rules)
     if limit is None or turn is None:
         return False
     message = overspent(cost, limit)
@@ -539,7 +542,7 @@ def _apply_cost_limit(draft: DecisionDraft, rules: Rules, at: int) -> bool:
     if limit.on_exceeded == "interrupt":
         draft.add(TurnInterrupted(turn.id, message))
     outcome: Outcome = "interrupted" if limit.on_exceeded == "interrupt" else "completed"
-    draft.add(_turn_completed(draft.session, ReceivedAnswer(), outcome, COST_LIMIT, at))
+    draft.add(_turn_completed(draft.session, ReceivedAnswer(), outcome, COST_LIMIT, command.at))
     return True
 
 

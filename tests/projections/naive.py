@@ -43,7 +43,7 @@ from reenact.domain.session.agent import (
     TurnContinued,
     TurnStarted,
 )
-from reenact.domain.session.announce import answer, question, results
+from reenact.domain.session.announce import answer, question
 from reenact.domain.session.schedules import Schedule
 from reenact.domain.session.state import BranchPoint, SessionBranched, SessionCreated, SessionDeleted, SessionInfo
 from reenact.domain.session.told import Decision, ToolCallInfo
@@ -233,7 +233,7 @@ def _said(rows: Rows) -> Iterator[Message]:
         if isinstance(row.event, AnswerRecorded):
             yield answer(row.event)
         elif isinstance(row.event, ResultsRecorded):
-            yield results(row.event)
+            yield question(row.event)
 
 
 def _about(mine: Rows, asked: MessageAccepted) -> list[Recorded]:
