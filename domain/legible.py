@@ -46,12 +46,8 @@ def columns(text: str) -> int:
 
 def seen(character: str, before: str) -> str:
     """Return the character itself if it is visible, else its escape; `before` is the letter that a mark belongs to."""
-    if character in _SHORT_ESCAPES:
-        return _SHORT_ESCAPES[character]
-    if " " <= character <= "~":
-        return character
     category = unicodedata.category(character)
-    if category in _UNSEEN_CATEGORIES or character in _UNSEEN:
+    if character.isascii() or category in _UNSEEN_CATEGORIES or character in _UNSEEN:
         return in_ascii(character, before)
     if category.startswith("M") and not _can_combine(character, before):
         return in_ascii(character, before)

@@ -273,9 +273,8 @@ def _extra_cost_of(event: SessionEvent, instead: RuleOverrides) -> float:
         case (
             AnswerRecorded(model=model, usage=usage, cost=before)
             | ContextCompressed(model=model, usage=usage, cost=before)
+            | TurnCompleted(unsaid=UnrecordedUsage(model=model, usage=usage, cost=before))
         ):
-            cost = cost_of(usage, price_of(instead.prices, model))
-        case TurnCompleted(unsaid=UnrecordedUsage(model=model, usage=usage, cost=before)):
             cost = cost_of(usage, price_of(instead.prices, model))
         case ToolResult(ran=True, cost=before) if instead.costs is not None and (
             before is not None or not event.is_error

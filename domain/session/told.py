@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Generic, Literal, TypeAlias
+from typing import Generic, Literal, TypeAlias
 
+from reenact.domain.image import O_co
 from reenact.domain.loop.ledger import Spent
 from reenact.domain.loop.rounds import Stage
 from reenact.domain.messages import Message, StopDetails, Usage
@@ -13,15 +14,6 @@ from reenact.domain.session.agent import Failure
 from reenact.domain.session.people import PendingCall
 from reenact.domain.stream.events import Outcome
 from reenact.domain.structs import FrozenByName
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar
-
-    O_co = TypeVar("O_co", covariant=True, default=object)
-else:  # Before Python 3.13, type variables have no defaults.
-    from typing import TypeVar
-
-    O_co = TypeVar("O_co", covariant=True)
 
 Decision: TypeAlias = Literal["approved", "edited", "rejected", "answered"]
 

@@ -116,6 +116,20 @@ class DecisionDraft:
         decided.after = self.session
         return decided
 
+    @property
+    def turn(self) -> Turn:
+        """The turn under way."""
+        turn = self.session.turn
+        assert turn is not None  # callers know that there is one: an answer or its calls belong to it
+        return turn
+
+    @property
+    def round(self) -> Round:
+        """The calls under way."""
+        round_ = self.session.round
+        assert round_ is not None  # callers have checked that there are calls
+        return round_
+
     def add(self, *events: SessionEvent) -> None:
         """Add events, and apply them to the session."""
         for event in events:
@@ -250,7 +264,7 @@ def person_decides(draft: DecisionDraft, command: Approve | Reject | Respond) ->
             assert_never(command)
     draft.add(*events)
     if isinstance(command, Approve):
-        draft.add(*_guard_results(_round(draft), command.checked))
+        draft.add(*_guard_results(draft.round, command.checked))
     if isinstance(command, Reject) and not command.resume:
         if awaited(draft.session):
             _interrupt_children(draft, REJECTED, command.at)
@@ -304,9 +318,9 @@ def cut_short(draft: DecisionDraft, command: _EndingCommand, reason: str) -> Non
     if turn is not None:
         draft.add(TurnInterrupted(turn.id, reason))
     if turn is not None and asks:
-        _request_tools(draft, turn, command)
+        _request_tools(draft, command)
     elif turn is not None and faults:
-        _reject_output(draft, turn, command, faults, again=False)
+        _reject_output(draft, command, faults, again=False)
     goes_on_waiting = isinstance(command, Stop | BranchSession)
     stages: set[Stage] = {"ready", "running"} if goes_on_waiting else {"ready", "running", "waiting"}
     if draft.session.round is not None:
@@ -362,13 +376,12 @@ def overspent(cost: float, limit: CostLimit) -> str:
 
 
 def _begin_round(draft: DecisionDraft, command: Finish) -> None:
-    turn, rules = draft.session.turn, command.rules
-    assert turn is not None  # an answer belongs to a turn
-    _request_tools(draft, turn, command)
+    rules = command.rules
+    _request_tools(draft, command)
     reached = reached_before_calls(draft.session, rules, draft.session.ledger.cost)
     if reached is None:
-        draft.add(*rounds.judged(_round(draft), rules, draft.session.asked, session_id=draft.session.id or ""))
-        draft.add(*_guard_results(_round(draft), command.checked))
+        draft.add(*rounds.judged(draft.round, rules, draft.session.asked, session_id=draft.session.id or ""))
+        draft.add(*_guard_results(draft.round, command.checked))
         _continue_calls(draft, command)
     elif reached.limit == COST_LIMIT:
         _give_up(draft, command, "the cost limit is exceeded", {"ready"})
@@ -390,25 +403,24 @@ def _output_faults(turn: Turn, so_far: ReceivedAnswer, rules: Rules) -> tuple[st
 
 def _ask_for_output(draft: DecisionDraft, command: Finish, faults: tuple[str, ...]) -> None:
     """Ask the model again for an answer that fits, unless its attempts are used up, or a limit prevents it."""
-    turn, rules = draft.session.turn, command.rules
-    assert turn is not None  # an answer belongs to a turn
+    turn, rules = draft.turn, command.rules
     output = output_of(turn, rules)
     assert output is not None  # an answer did not fit it
     again = turn.rejected < output.retries and rules.runs_tools  # otherwise the environment would not run another step
-    _reject_output(draft, turn, command, faults, again=again)
+    _reject_output(draft, command, faults, again=again)
     if not again:
         failure = Failure(INVALID, f"the answer does not fit what was asked for, after {turn.rejected + 1} attempts")
         _end_turn(draft, ReceivedAnswer(failure=failure, untold=True), "failed", command, INVALID)
-    elif not _apply_cost_limit(draft, command) and _ask_model_again(draft, turn, command):
+    elif not _apply_cost_limit(draft, command) and _ask_model_again(draft, command):
         return
     take_up_next(draft, command)
 
 
 def _reject_output(
-    draft: DecisionDraft, turn: Turn, command: Finish | _EndingCommand, faults: tuple[str, ...], *, again: bool
+    draft: DecisionDraft, command: Finish | _EndingCommand, faults: tuple[str, ...], *, again: bool
 ) -> None:
-    so_far = command.so_far
-    answer = _answer_recorded(draft.session, so_far, command.rules, command.at, so_far.stop_reason or "", partial=False)
+    turn, so_far = draft.turn, command.so_far
+    answer = _answer_recorded(draft, so_far, command, so_far.stop_reason or "", partial=False)
     draft.add(answer)
     draft.add(
         OutputRejected(turn.id, answer.message_id, turn.rejected + 1, faults, again, _from_state(so_far), command.at)
@@ -433,9 +445,9 @@ def _guard_results(round_: Round, checked: Sequence[GuardChecked]) -> Iterator[G
             yield rounds.not_run(call, f"guard {refusal.name!r} refuses it: {refusal.reason}", denied=True)
 
 
-def _request_tools(draft: DecisionDraft, turn: Turn, command: Finish | _EndingCommand) -> None:
-    draft.add(_answer_recorded(draft.session, command.so_far, command.rules, command.at, TOOL_USE, partial=False))
-    draft.add(ToolsRequested(turn.id, _from_state(command.so_far)))
+def _request_tools(draft: DecisionDraft, command: Finish | _EndingCommand) -> None:
+    draft.add(_answer_recorded(draft, command.so_far, command, TOOL_USE, partial=False))
+    draft.add(ToolsRequested(draft.turn.id, _from_state(command.so_far)))
 
 
 def _stop_at_limit(draft: DecisionDraft, command: GoesOn, reached: ReachedLimit) -> None:
@@ -466,15 +478,15 @@ def end_interrupted(draft: DecisionDraft, command: _ContinuingCommand, reason: s
 
 def _continue_calls(draft: DecisionDraft, command: GoesOn) -> None:
     if not command.rules.runs_tools:
-        draft.add(*rounds.given_up(_round(draft), "this environment runs no tools", stages={"ready"}))
-    round_ = _round(draft)
+        draft.add(*rounds.given_up(draft.round, "this environment runs no tools", stages={"ready"}))
+    round_ = draft.round
     if round_.at("ready"):
         _continue_turn(draft, command)
         if not command.rules.agents:
             draft.add(*rounds.started(round_))
             return
         draft.add(*started(draft.session, command.rules, command.at))
-        round_ = _round(draft)
+        round_ = draft.round
     if round_.is_answered:
         _continue_turn(draft, command)
         _record_results(draft, command)
@@ -485,18 +497,17 @@ def _continue_calls(draft: DecisionDraft, command: GoesOn) -> None:
 
 def _next_step(draft: DecisionDraft, command: GoesOn) -> None:
     """Ask the model again, unless a limit or the environment prevents it."""
-    turn, rules = draft.session.turn, command.rules
-    assert turn is not None  # results arrive during a turn, or have begun one
     if not _apply_cost_limit(draft, command):
-        if not rules.runs_tools:
+        if not command.rules.runs_tools:
             _end_turn(draft, ReceivedAnswer(failure=NO_TOOLS, untold=True), "failed", command)
-        elif _ask_model_again(draft, turn, command):
+        elif _ask_model_again(draft, command):
             return
     take_up_next(draft, command)
 
 
-def _ask_model_again(draft: DecisionDraft, turn: Turn, command: GoesOn) -> bool:
+def _ask_model_again(draft: DecisionDraft, command: GoesOn) -> bool:
     """Ask the model again, or end the turn if a limit is reached; return whether the model is asked."""
+    turn = draft.turn
     reached = reached_steps(turn, command.rules) or _reached_budget(draft.session)
     if reached is None:
         draft.add(StepStarted(turn.id, turn.steps + 1, command.at))
@@ -512,20 +523,14 @@ def _continue_turn(draft: DecisionDraft, command: GoesOn) -> None:
 
 def _give_up(draft: DecisionDraft, command: _ContinuingCommand | _EndingCommand, why: str, stages: set[Stage]) -> None:
     """Answer the calls at these stages with an error, and record the results once all calls are answered."""
-    draft.add(*rounds.given_up(_round(draft), why, stages=stages))
-    if _round(draft).is_answered:
+    draft.add(*rounds.given_up(draft.round, why, stages=stages))
+    if draft.round.is_answered:
         _record_results(draft, command)
 
 
 def _record_results(draft: DecisionDraft, command: _ContinuingCommand | _EndingCommand) -> None:
-    turn, results = draft.session.turn, _round(draft).results()
+    turn, results = draft.session.turn, draft.round.results()
     draft.add(ResultsRecorded(None if turn is None else turn.id, command.results_id, results, command.at))
-
-
-def _round(draft: DecisionDraft) -> Round:
-    round_ = draft.session.round
-    assert round_ is not None  # callers have checked that there are calls
-    return round_
 
 
 def _apply_cost_limit(draft: DecisionDraft, command: _Command) -> bool:
@@ -542,7 +547,7 @@ def _apply_cost_limit(draft: DecisionDraft, command: _Command) -> bool:
     if limit.on_exceeded == "interrupt":
         draft.add(TurnInterrupted(turn.id, message))
     outcome: Outcome = "interrupted" if limit.on_exceeded == "interrupt" else "completed"
-    draft.add(_turn_completed(draft.session, ReceivedAnswer(), outcome, COST_LIMIT, command.at))
+    draft.add(_turn_completed(draft, ReceivedAnswer(), outcome, COST_LIMIT, command.at))
     return True
 
 
@@ -559,12 +564,12 @@ def _end_turn(
         return
     by_outcome = {"interrupted": "interrupted", "failed": "error", "waiting": "waiting"}
     stop_reason = reason or by_outcome.get(outcome) or so_far.stop_reason or "end_turn"
-    completed = _turn_completed(draft.session, so_far, outcome, stop_reason, command.at)
+    completed = _turn_completed(draft, so_far, outcome, stop_reason, command.at)
     if so_far.failure is not None and so_far.untold:
         draft.add(TurnFailed(turn.id, so_far.failure))
     if so_far.message_id is not None:
         partial = outcome != "completed"
-        answer = _answer_recorded(draft.session, so_far, command.rules, command.at, stop_reason, partial=partial)
+        answer = _answer_recorded(draft, so_far, command, stop_reason, partial=partial)
         completed = msgspec.structs.replace(completed, cost=plus_cost(turn.cost, answer.cost))
         if not is_blank(so_far.content):
             draft.add(answer)
@@ -577,11 +582,10 @@ def _end_turn(
 
 
 def _turn_completed(
-    session: Session, so_far: ReceivedAnswer, outcome: Outcome, stop_reason: str, at: int
+    draft: DecisionDraft, so_far: ReceivedAnswer, outcome: Outcome, stop_reason: str, at: int
 ) -> TurnCompleted:
-    turn = session.turn
-    assert turn is not None  # only a turn can be completed
-    in_answer = session.round is None and turn.activity == "thinking"
+    turn = draft.turn
+    in_answer = draft.session.round is None and turn.activity == "thinking"
     return TurnCompleted(
         turn.id,
         outcome,
@@ -597,20 +601,19 @@ def _turn_completed(
 
 
 def _answer_recorded(
-    session: Session, so_far: ReceivedAnswer, rules: Rules, at: int, stop_reason: str, *, partial: bool
+    draft: DecisionDraft, so_far: ReceivedAnswer, command: _Command, stop_reason: str, *, partial: bool
 ) -> AnswerRecorded:
-    assert session.turn is not None  # an answer belongs to a turn
-    cost = cost_of(so_far.usage, price_of(rules.prices, so_far.model))
+    cost = cost_of(so_far.usage, price_of(command.rules.prices, so_far.model))
     message_id = so_far.message_id or ""
     return AnswerRecorded(
-        session.turn.id,
+        draft.turn.id,
         message_id,
-        _with_unique_ids(so_far.content, message_id, session.known_calls),
+        _with_unique_ids(so_far.content, message_id, draft.session.known_calls),
         stop_reason,
         partial,
         so_far.usage,
         so_far.model,
-        at,
+        command.at,
         cost,
         so_far.stop_sequence,
         so_far.stop_details,
