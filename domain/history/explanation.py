@@ -144,13 +144,10 @@ class _Tracing:
         self._failed: int | None = None
         self._handover: int | None = None
         self._scheduled: dict[str, int] = {}
-        self._schedule_fired: int | None = None
         self._results: int | None = None
-        self._child_created: int | None = None
-        """The event with which the session began as a child."""
+        self._begun_by: int | None = None
+        """The event that began the step: of this session as a child, of a schedule, or of a child session's end."""
         self._children: dict[str, int] = {}
-        self._last_child_end: int | None = None
-        """The end of a child session of this one, the most recent."""
         self._rejected: int | None = None
         """The rejection of an answer after which the model is asked again."""
         self._checked: dict[str, list[int]] = {}
@@ -161,7 +158,7 @@ class _Tracing:
         """Return the cause of the event at this index, and record the event for later ones."""
         match event:
             case SessionCreated(parent=parent) if parent is not None:
-                self._child_created = place
+                self._begun_by = place
                 return Cause((), Outside("parent", parent.session_id))
             case SessionCreated() | SessionDeleted() | SessionForgotten() | RulesRecorded():
                 return Cause((), Outside("caller"))
@@ -173,7 +170,7 @@ class _Tracing:
                 return _cause(place - 1 if place else None, outside=outside)
             case AgentStarted():
                 self._agent, self._last_unblocked = place, place
-                return self._schedule_or_child_cause(place) or Cause((), Outside("caller"))
+                return self._schedule_or_child_cause() or Cause((), Outside("caller"))
             case AgentStopped():
                 self._agent = None
                 return (
@@ -186,9 +183,7 @@ class _Tracing:
                 if self.kind is BranchSession:  # the message was queued in the original session
                     return _cause(self._branched)
                 checked = self._checked.pop(event.turn_id, ())
-                return self._schedule_or_child_cause(place) or _cause(
-                    *checked, outside=Outside("message", event.request_id)
-                )
+                return self._schedule_or_child_cause() or _cause(*checked, outside=Outside("message", event.request_id))
             case TurnInterrupted():
                 return self._trace_interrupt(place, event, following)
             case TurnFailed():
@@ -197,7 +192,7 @@ class _Tracing:
                 if event.failure.type == ANSWER_REFUSED:
                     return _cause(*checked)
                 is_ours = event.failure.type == INVALID
-                return _cause(self._latest, outside=None if is_ours else _environment_failure(event.failure.type))
+                return _cause(self._latest, outside=None if is_ours else Outside("environment", event.failure.type))
             case TurnCompleted():
                 return self._trace_completion(place, event)
             case HandoverRequested() | ImageChanged():
@@ -207,22 +202,18 @@ class _Tracing:
             case _:
                 return self._trace_turn(place, event)
 
-    def _schedule_or_child_cause(self, place: int) -> Cause | None:
+    def _schedule_or_child_cause(self) -> Cause | None:
         """Return the cause of an event that a schedule or a child session brought about, None for other commands."""
-        if self.kind is BeginChild:
-            return _cause(self._child_created)
-        if self.kind is FireSchedule:
-            return _cause(self._schedule_fired)
-        return _cause(self._last_child_end) if self.kind is ReportChild else None
+        return _cause(self._begun_by) if self.kind in (BeginChild, FireSchedule, ReportChild) else None
 
     def _trace_child(self, place: int, event: ChildEvent) -> Cause:
         """Return the cause of an event about child sessions: its call starts one, and its own end ends it."""
         match event:
             case ChildStarted():
                 self._children[event.child_id] = place
-                return self._round.child_started(event) if event.origin is None else _cause(self._branched)
+                return _cause(self._round.started_at(event.call_id) if event.origin is None else self._branched)
             case ChildEnded():
-                self._last_child_end = place
+                self._begun_by = place
                 self._round.child_ended(place, event)
                 return _cause(self._children.get(event.child_id), outside=Outside("child", event.child_id))
             case ChildrenInterrupted():
@@ -233,7 +224,7 @@ class _Tracing:
     def _trace_schedule(self, place: int, event: MessageScheduled | ScheduleCancelled | ScheduleFired) -> Cause:
         scheduled = self._scheduled.get(event.schedule_id)
         if isinstance(event, ScheduleFired):
-            self._schedule_fired = place
+            self._begun_by = place
             return _cause(scheduled)
         self._scheduled[event.schedule_id] = place
         return _cause(scheduled, outside=Outside("caller"))
@@ -344,7 +335,7 @@ class _Tracing:
                 cause = _cause(self._round.pending, self._round.latest)
             case "completed" | "failed":
                 told = event.failure is None or self._failed is not None
-                outside = None if told or event.failure is None else _environment_failure(event.failure.type)
+                outside = None if told or event.failure is None else Outside("environment", event.failure.type)
                 cause = _cause(self._latest if self._failed is None else self._failed, outside=outside)
             case _:
                 assert_never(event.outcome)
@@ -397,10 +388,6 @@ class _Round:
                 return self._trace_unrun_result(event.id, kind, agent, cut)
             case _:
                 assert_never(event)
-
-    def child_started(self, event: ChildStarted) -> Cause:
-        """Return the cause of the start of a child session."""
-        return _cause(self._started.get(event.call_id))
 
     def child_ended(self, place: int, event: ChildEnded) -> None:
         """Record the end of a child session, if one of the calls started it."""
@@ -471,10 +458,6 @@ class _Round:
 
 def _cause(*places: int | None, outside: Outside | None = None) -> Cause:
     return Cause(tuple(sorted({place for place in places if place is not None})), outside)
-
-
-def _environment_failure(kind: str) -> Outside:
-    return Outside("environment", kind)
 
 
 def sentence(event: AnyEvent) -> str:  # noqa: C901, PLR0912, PLR0915 - one case for each event

@@ -137,7 +137,6 @@ class WhatIf:
         self.undecided = 0
         """How many of them could not be made again, because the log does not hold everything they depended on."""
         self._instead = instead
-        self._says_limits = instead.says_limits
         self._in_force: RulesRecorded = _DEFAULT_RULES
         self._recorded = rules_from_stored(_DEFAULT_RULES.rules)
         self._limits = instead.limits(self._recorded)
@@ -149,7 +148,7 @@ class WhatIf:
 
     def hold(self, instead: RuleOverrides) -> None:
         """Replace the rules from here on, because the session was handed over to another image."""
-        self._instead, self._says_limits = instead, instead.says_limits
+        self._instead = instead
         self._limits = instead.limits(self._recorded)
 
     def apply(self, event: SessionEvent) -> None:
@@ -199,7 +198,7 @@ class WhatIf:
 
     def _judge_limits(self, event: _Checked, position: int) -> Iterator[Otherwise]:
         turn = self.session.turn
-        if not self._says_limits or turn is None or turn.id == self._ended_turn_id:
+        if not self._instead.says_limits or turn is None or turn.id == self._ended_turn_id:
             return
         self.decisions += 1
         was, cost = self._ruling(event), self.session.ledger.cost + self._extra_cost
