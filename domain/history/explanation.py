@@ -69,7 +69,6 @@ from reenact.domain.session.commands import (
     Stop,
 )
 from reenact.domain.session.state import (
-    ChildEvent,
     SessionBranched,
     SessionCreated,
     SessionDeleted,
@@ -154,16 +153,15 @@ class _Tracing:
         """The guards' verdicts on the message that begins a turn, or on the turn's last answer, by turn."""
         self._round = _Round()
 
-    def trace(self, place: int, event: SessionEvent, following: SessionEvent | None) -> Cause:
+    def trace(self, place: int, event: SessionEvent, following: SessionEvent | None) -> Cause:  # noqa: C901, PLR0912, PLR0915 - one case for each event
         """Return the cause of the event at this index, and record the event for later ones."""
+        latest = self._latest
         match event:
             case SessionCreated(parent=parent) if parent is not None:
                 self._begun_by = place
                 return Cause((), Outside("parent", parent.session_id))
             case SessionCreated() | SessionDeleted() | SessionForgotten() | RulesRecorded():
                 return Cause((), Outside("caller"))
-            case ChildStarted() | ChildEnded() | ChildrenInterrupted():
-                return self._trace_child(place, event)
             case SessionBranched():
                 self._agent, self._branched, self._accepted, self._handover = None, place, {}, None
                 outside = Outside("caller") if event.parent is None else Outside("parent", event.parent.session_id)
@@ -184,80 +182,6 @@ class _Tracing:
                     return _cause(self._branched)
                 checked = self._checked.pop(event.turn_id, ())
                 return self._schedule_or_child_cause() or _cause(*checked, outside=Outside("message", event.request_id))
-            case TurnInterrupted():
-                return self._trace_interrupt(place, event, following)
-            case TurnFailed():
-                self._failed = place
-                checked = self._checked.pop(event.turn_id, ())
-                if event.failure.type == ANSWER_REFUSED:
-                    return _cause(*checked)
-                is_ours = event.failure.type == INVALID
-                return _cause(self._latest, outside=None if is_ours else Outside("environment", event.failure.type))
-            case TurnCompleted():
-                return self._trace_completion(place, event)
-            case HandoverRequested() | ImageChanged():
-                return self._trace_handover(place, event)
-            case MessageScheduled() | ScheduleCancelled() | ScheduleFired():
-                return self._trace_schedule(place, event)
-            case _:
-                return self._trace_turn(place, event)
-
-    def _schedule_or_child_cause(self) -> Cause | None:
-        """Return the cause of an event that a schedule or a child session brought about, None for other commands."""
-        return _cause(self._begun_by) if self.kind in (BeginChild, FireSchedule, ReportChild) else None
-
-    def _trace_child(self, place: int, event: ChildEvent) -> Cause:
-        """Return the cause of an event about child sessions: its call starts one, and its own end ends it."""
-        match event:
-            case ChildStarted():
-                self._children[event.child_id] = place
-                return _cause(self._round.started_at(event.call_id) if event.origin is None else self._branched)
-            case ChildEnded():
-                self._begun_by = place
-                self._round.child_ended(place, event)
-                return _cause(self._children.get(event.child_id), outside=Outside("child", event.child_id))
-            case ChildrenInterrupted():
-                return _cause(self._turn_start, outside=self._outside_of_interrupt(event.reason))
-            case _:
-                assert_never(event)
-
-    def _trace_schedule(self, place: int, event: MessageScheduled | ScheduleCancelled | ScheduleFired) -> Cause:
-        scheduled = self._scheduled.get(event.schedule_id)
-        if isinstance(event, ScheduleFired):
-            self._begun_by = place
-            return _cause(scheduled)
-        self._scheduled[event.schedule_id] = place
-        return _cause(scheduled, outside=Outside("caller"))
-
-    def _trace_handover(self, place: int, event: HandoverRequested | ImageChanged) -> Cause:
-        asked, self._handover = self._handover, None
-        if isinstance(event, HandoverRequested):
-            self._handover = place
-            started = None if event.call_id is None else self._round.started_at(event.call_id)
-            return Cause((), Outside("caller")) if started is None else _cause(started)
-        if asked is None:
-            return Cause((), Outside("caller"))
-        freed, self._last_unblocked = self._last_unblocked, max(place, self._last_unblocked)
-        return _cause(asked, freed if freed > asked else None)
-
-    def _trace_turn(
-        self,
-        place: int,
-        event: TurnStarted
-        | TurnContinued
-        | StepStarted
-        | AnswerRecorded
-        | ContextCompressed
-        | OutputAccepted
-        | OutputRejected
-        | ToolsRequested
-        | ResultsRecorded
-        | LimitWarning
-        | GuardChecked
-        | RoundEvent,
-    ) -> Cause:
-        latest = self._latest
-        match event:
             case TurnStarted():
                 accepted = self._accepted.pop(event.turn_id, None)
                 self._turn_start = self._model_asked = self._latest = place
@@ -267,6 +191,17 @@ class _Tracing:
             case TurnContinued():
                 self._turn_start = self._latest = place
                 return _cause(self._round.latest)
+            case TurnInterrupted():
+                return self._trace_interrupt(place, event, following)
+            case TurnFailed():
+                self._failed = place
+                checked = self._checked.pop(event.turn_id, ())
+                if event.failure.type == ANSWER_REFUSED:
+                    return _cause(*checked)
+                is_ours = event.failure.type == INVALID
+                return _cause(latest, outside=None if is_ours else Outside("environment", event.failure.type))
+            case TurnCompleted():
+                return self._trace_completion(place, event)
             case StepStarted():
                 self._model_asked = self._latest = place
                 rejected, self._rejected = self._rejected, None
@@ -298,9 +233,45 @@ class _Tracing:
                 return _cause(latest)
             case GuardChecked():
                 return self._trace_guard(place, event)
+            case HandoverRequested() | ImageChanged():
+                return self._trace_handover(place, event)
+            case MessageScheduled() | ScheduleCancelled() | ScheduleFired():
+                return self._trace_schedule(place, event)
+            case ChildStarted():
+                self._children[event.child_id] = place
+                return _cause(self._round.started_at(event.call_id) if event.origin is None else self._branched)
+            case ChildEnded():
+                self._begun_by = place
+                self._round.child_ended(place, event)
+                return _cause(self._children.get(event.child_id), outside=Outside("child", event.child_id))
+            case ChildrenInterrupted():
+                return _cause(self._turn_start, outside=self._outside_of_interrupt(event.reason))
             case _:
                 cut = self._branched if self.kind is BranchSession else self._interrupted
                 return self._round.trace(place, event, self.kind, agent=self._agent, cut=cut)
+
+    def _schedule_or_child_cause(self) -> Cause | None:
+        """Return the cause of an event that a schedule or a child session brought about, None for other commands."""
+        return _cause(self._begun_by) if self.kind in (BeginChild, FireSchedule, ReportChild) else None
+
+    def _trace_schedule(self, place: int, event: MessageScheduled | ScheduleCancelled | ScheduleFired) -> Cause:
+        scheduled = self._scheduled.get(event.schedule_id)
+        if isinstance(event, ScheduleFired):
+            self._begun_by = place
+            return _cause(scheduled)
+        self._scheduled[event.schedule_id] = place
+        return _cause(scheduled, outside=Outside("caller"))
+
+    def _trace_handover(self, place: int, event: HandoverRequested | ImageChanged) -> Cause:
+        asked, self._handover = self._handover, None
+        if isinstance(event, HandoverRequested):
+            self._handover = place
+            started = None if event.call_id is None else self._round.started_at(event.call_id)
+            return Cause((), Outside("caller")) if started is None else _cause(started)
+        if asked is None:
+            return Cause((), Outside("caller"))
+        freed, self._last_unblocked = self._last_unblocked, max(place, self._last_unblocked)
+        return _cause(asked, freed if freed > asked else None)
 
     def _trace_guard(self, place: int, event: GuardChecked) -> Cause:
         outside = Outside("guard", event.name)
