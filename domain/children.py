@@ -9,11 +9,9 @@ from __future__ import annotations
 import hashlib
 from typing import Final, Literal, TypeAlias
 
-import msgspec
-
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.messages import Usage
-from reenact.domain.plain import JsonObject, SuggestsFields
+from reenact.domain.plain import JsonObject, UserValue
 from reenact.domain.shards import child_key
 from reenact.domain.structs import Fact, Frozen, FrozenByName
 from reenact.domain.tools import ToolSpec, check_spec, is_amount
@@ -29,7 +27,7 @@ ChildOutcome: TypeAlias = Literal["completed", "failed", "interrupted", "limit",
 """How a child ended. `limit`: a limit or budget ended it; `waiting`: it waits for a person."""
 
 
-class Budget(msgspec.Struct, metaclass=SuggestsFields, frozen=True, gc=False, omit_defaults=True):
+class Budget(UserValue, gc=False, omit_defaults=True):
     """What a child session and its own children may use; None is no limit of its own.
 
     `steps` is how often models may be asked, `tokens` the sum of all token counts, `cost` is in the currency of the

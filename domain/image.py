@@ -16,7 +16,7 @@ from reenact.domain.loop.ledger import CostLimit, Price
 from reenact.domain.loop.rules import MAX_REPEATS, MAX_STEPS, Rules
 from reenact.domain.messages import check_text
 from reenact.domain.output import OutputSpec, check_output
-from reenact.domain.plain import JsonObject, SuggestsFields, is_mapping, is_sequence, with_plain_texts
+from reenact.domain.plain import JsonObject, UserValue, is_mapping, is_sequence, with_plain_texts
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.reading import check_names, policies_of, restricted
 from reenact.domain.policy.rules import Policy
@@ -40,7 +40,7 @@ FILLED = 0.8
 """The share of a model's context window beyond which a conversation is summarised, unless the image sets a limit."""
 
 
-class Image(msgspec.Struct, Generic[O_co], metaclass=SuggestsFields, frozen=True, kw_only=True):
+class Image(UserValue, Generic[O_co], kw_only=True):
     """The definition of an agent.
 
     `model` is a model's name, or None for the runtime's default; `max_tokens` bounds one answer. `tools` are Python

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from math import isfinite
-from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeGuard, TypeVar, dataclass_transform
 
 import msgspec
 
@@ -173,6 +173,7 @@ def check_position(name: str, position: object) -> None:
         )
 
 
+@dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
 class SuggestsFields(msgspec.StructMeta):
     """Metaclass of structs that users create: the error for an unknown keyword suggests the nearest field."""
 
@@ -183,6 +184,10 @@ class SuggestsFields(msgspec.StructMeta):
                 if name not in self.__struct_fields__:
                     raise TypeError(f"{self.__name__} has no field {name!r}{meant(name, self.__struct_fields__)}")
             return super().__call__(*given, **fields)
+
+
+class UserValue(msgspec.Struct, metaclass=SuggestsFields, frozen=True):
+    """A frozen value that users create."""
 
 
 def is_mapping(value: object) -> TypeGuard[Mapping[object, object]]:

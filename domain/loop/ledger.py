@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from reenact.domain.errors import ConfigurationError
-from reenact.domain.plain import SuggestsFields, is_mapping, is_sequence
+from reenact.domain.plain import UserValue, is_mapping, is_sequence
 from reenact.domain.structs import Frozen
 from reenact.domain.tools import is_amount
 
@@ -28,7 +28,7 @@ _DATED = re.compile(r"[-@]\d{8}$")
 OnExceeded: TypeAlias = Literal["stop", "interrupt", "warn"]
 
 
-class Price(msgspec.Struct, metaclass=SuggestsFields, frozen=True):
+class Price(UserValue):
     """The prices of a model's tokens, per million of them, in the currency of all prices.
 
     `cache_write` and `cache_read` default to what the Messages API charges: 1.25 and 0.1 times the price of an input
@@ -68,7 +68,7 @@ def prices_of(prices: object) -> Mapping[str, Price]:
     return made
 
 
-class CostLimit(msgspec.Struct, metaclass=SuggestsFields, frozen=True):
+class CostLimit(UserValue):
     """The maximal cost, in the currency of the prices, and the reaction when it is exceeded (not when reached)."""
 
     max_total: float

@@ -159,8 +159,7 @@ def _check_branch(asked: SessionBranchRequest) -> None:
             are given.
         InvalidMessageError: the message is not valid.
     """
-    if asked.new_session_id is not None:
-        check_text("the session's id", asked.new_session_id)
+    _check_new_id("session", asked.new_session_id)
     if asked.at is not None and not (type(asked.at) is int and 0 < asked.at <= _LAST_POSITION):
         raise InvalidInputError(
             f"`at` must be a position of the log, a whole number of 1 or more, not {shown(asked.at):.100}"

@@ -8,10 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias, TypeVar, get_args
 
-import msgspec
-
 from reenact.domain.errors import ConfigurationError, InvalidInputError
-from reenact.domain.plain import SuggestsFields, is_mapping, is_sequence
+from reenact.domain.plain import UserValue, is_mapping, is_sequence
 from reenact.domain.policy.matchers import ABSENT, Wanted, ready
 from reenact.domain.policy.patterns import (
     YES,
@@ -39,7 +37,7 @@ RULE_MODES: Final[tuple[RuleMode, ...]] = get_args(RuleMode)
 _COULD_BE = re.compile(r"[^\s@]+")
 
 
-class Rule(msgspec.Struct, metaclass=SuggestsFields, frozen=True):
+class Rule(UserValue):
     """What happens to calls whose parameters all match; without parameters, to all calls.
 
     A key is the name of a parameter, or several names: `path|file_path`. `allow` is another word for `never`: no
@@ -66,7 +64,7 @@ class Entry(Frozen, omit_defaults=True):
     advisory: bool = False
 
 
-class Policy(msgspec.Struct, metaclass=SuggestsFields, frozen=True, omit_defaults=True):
+class Policy(UserValue, omit_defaults=True):
     """When a person must approve a tool's calls: always as `mode` says, or as the first matching rule says.
 
     If there are rules, a call that none of them matches is `required`, or `always` if that is the mode.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
+from datetime import MAXYEAR, MINYEAR, datetime, timedelta
 
 from reenact.domain.errors import InvalidInputError, shown
-from reenact.domain.messages import Block
+from reenact.domain.messages import EPOCH, Block
 from reenact.domain.session import turns
 from reenact.domain.session.agent import (
     MessageAccepted,
@@ -25,7 +25,6 @@ LATE = SECOND
 """A message that is sent more microseconds after its time than this counts as late."""
 _LONGEST = 1e9
 """The longest interval between two messages, in seconds: 31 years."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -108,4 +107,4 @@ def _next_due(fired: Scheduled, at: int) -> int | None:
 
 
 def _microseconds(time: datetime) -> int:
-    return (time - _EPOCH) // _MICROSECOND
+    return (time - EPOCH) // _MICROSECOND
