@@ -157,14 +157,7 @@ def define(image: Image, image_id: str) -> Definition:
     agents = tuple(_checked_agent(who, tool) for tool in image.tools if _is_agent(tool))
     tools = tuple(_checked_spec(who, tool) for tool in image.tools if not _is_api_tool(tool) and not _is_agent(tool))
     api_tools = tuple(_checked_api_tool(who, tool) for tool in image.tools if _is_api_tool(tool))
-    names = [tool.name for tool in tools] + [agent.name for agent in agents]
-    names += [str(tool.get("name", "")) for tool in api_tools]
-    twice = sorted({name for name in names if name and names.count(name) > 1})
-    if twice:
-        raise ConfigurationError(
-            f"{who} has more than one tool named {', '.join(map(repr, twice))}; give each a name of its own"
-        )
-    return Definition(
+    definition = Definition(
         name=check_text("the image's name", image.name if image.name is not None else image_id),
         model=image.model,
         system_prompt=image.system_prompt,
@@ -181,6 +174,13 @@ def define(image: Image, image_id: str) -> Definition:
         output=_checked_output(who, image.output),
         guards=guards_of(image.guards, who),
     )
+    names = tool_names(definition)
+    twice = sorted({name for name in names if name and names.count(name) > 1})
+    if twice:
+        raise ConfigurationError(
+            f"{who} has more than one tool named {', '.join(map(repr, twice))}; give each a name of its own"
+        )
+    return definition
 
 
 def check_limit(value: object, what: str, least: int = 1) -> None:

@@ -155,7 +155,6 @@ _SCHEMA_MAP_KEYWORDS: Final = frozenset({"properties", "patternProperties", "$de
 _COUNTS: Final = frozenset(
     {"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains"}
 )
-_LIMITS: Final = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"})
 _NOT_CHECKED: Final = frozenset(
     {"$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties"}
     | {"additionalItems", "dependencies"}
@@ -225,7 +224,7 @@ def _faults_of_rule(keyword: str, given: Json, whole: JsonObject) -> Iterator[st
                 yield f"`$ref` {given!r:.80} is not in the schema, and nothing is fetched from elsewhere,"
         case _:
             is_count = isinstance(given, int) and not isinstance(given, bool) and given >= 0
-            wrong = (keyword in _COUNTS and not is_count) or (keyword in _LIMITS and not _is_number(given))
+            wrong = (keyword in _COUNTS and not is_count) or (keyword in _BOUNDS and not _is_number(given))
     if wrong:
         yield f"`{keyword}` cannot be {given!r:.80},"
 
@@ -438,16 +437,16 @@ class _Check:
             raise _TooMuchError(_TOO_MUCH)
 
 
-_BOUNDS: Final[tuple[tuple[str, str, Callable[[float, float], bool]], ...]] = (
-    ("minimum", "at least", operator.ge),
-    ("maximum", "at most", operator.le),
-    ("exclusiveMinimum", "more than", operator.gt),
-    ("exclusiveMaximum", "less than", operator.lt),
-)
+_BOUNDS: Final[Mapping[str, tuple[str, Callable[[float, float], bool]]]] = {
+    "minimum": ("at least", operator.ge),
+    "maximum": ("at most", operator.le),
+    "exclusiveMinimum": ("more than", operator.gt),
+    "exclusiveMaximum": ("less than", operator.lt),
+}
 
 
 def _faults_of_number(node: Mapping[str, Json], value: float) -> Iterator[str]:
-    for keyword, words, holds in _BOUNDS:
+    for keyword, (words, holds) in _BOUNDS.items():
         limit = node.get(keyword)
         if _is_number(limit) and not holds(value, limit):
             yield f"must be {words} {limit}; got {value}"

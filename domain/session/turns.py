@@ -248,7 +248,7 @@ def person_decides(draft: DecisionDraft, command: Approve | Reject | Respond) ->
     round_ = draft.session.round or Round()
     match command:
         case Approve():
-            events = rounds.approved(
+            approved = rounds.approved(
                 round_,
                 command.call_id,
                 command.rules,
@@ -256,26 +256,30 @@ def person_decides(draft: DecisionDraft, command: Approve | Reject | Respond) ->
                 digest=command.digest,
                 by=command.by,
             )
+            draft.add(*approved)
+            draft.add(*_guard_results(draft.round, command.checked))
         case Reject():
-            events = rounds.rejected(round_, command.call_id, command.reason, by=command.by)
+            draft.add(*rounds.rejected(round_, command.call_id, command.reason, by=command.by))
+            if not command.resume:
+                _stop_rejected(draft, command)
+                return
         case Respond():
-            events = rounds.responded(round_, command.call_id, command.value, by=command.by)
+            draft.add(*rounds.responded(round_, command.call_id, command.value, by=command.by))
         case _:
             assert_never(command)
-    draft.add(*events)
-    if isinstance(command, Approve):
-        draft.add(*_guard_results(draft.round, command.checked))
-    if isinstance(command, Reject) and not command.resume:
-        if awaited(draft.session):
-            _interrupt_children(draft, REJECTED, command.at)
-            return
-        if draft.session.turn is not None:
-            draft.add(TurnInterrupted(draft.session.turn.id, REJECTED))
-        _give_up(draft, command, "a person stopped the turn", {"ready", "waiting", "running"})
-        _end_turn(draft, ReceivedAnswer(), "interrupted", command, REJECTED)
-        take_up_next(draft, command)
-    else:
-        go_on(draft, command)
+    go_on(draft, command)
+
+
+def _stop_rejected(draft: DecisionDraft, command: Reject) -> None:
+    """End the turn of a rejected call; children that calls wait for are interrupted first."""
+    if awaited(draft.session):
+        _interrupt_children(draft, REJECTED, command.at)
+        return
+    if draft.session.turn is not None:
+        draft.add(TurnInterrupted(draft.session.turn.id, REJECTED))
+    _give_up(draft, command, "a person stopped the turn", {"ready", "waiting", "running"})
+    _end_turn(draft, ReceivedAnswer(), "interrupted", command, REJECTED)
+    take_up_next(draft, command)
 
 
 def resume(draft: DecisionDraft, command: Resume) -> None:
