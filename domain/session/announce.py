@@ -233,7 +233,7 @@ class _Step:
         if needs.message_id:
             self._enter_turn(needs.turn_id or _turn_of(events), needs.message_id)
 
-    def tell(self, event: SessionEvent) -> Iterator[Announced]:
+    def tell(self, event: SessionEvent) -> Iterator[Announced]:  # noqa: C901, PLR0912, PLR0915 - one case for each event
         """Yield the announcements of the next event."""
         match event:
             case MessageAccepted():
@@ -250,8 +250,22 @@ class _Step:
                 yield from self._announce_turn_end(event)
             case loop.ToolResult():
                 yield self._context, _converted(event, heard.ToolResult)
-            case ToolsRequested() | loop.ToolStarted() | ResultsRecorded() | StepStarted():
-                yield from self._announce_loop(event)
+            case loop.ToolStarted():
+                if self._in_round:
+                    yield from self._set_activity("tool_executing")
+                arguments = self._arguments.get(event.id, {})
+                started = heard.ToolStarted(id=event.id, name=event.name, input=arguments, attempt=event.attempt)
+                yield self._context, started
+            case ToolsRequested():  # the answer was announced before, and its calls will be
+                self._in_round, self._activity = True, event.from_state
+            case ResultsRecorded():
+                yield self._context, heard.ToolResultMessage(message=question(event))
+                previous, self._in_round = self._state, False
+                if self._turn is None:
+                    yield from self._announce_state_change(previous)
+            case StepStarted():
+                yield from self._set_activity("thinking")
+                yield self._context, heard.StepStarted(turn_id=event.turn_id, step=event.step)
             case SessionCreated():
                 yield from self._announce_created(event, None)
             case SessionBranched():
@@ -266,6 +280,11 @@ class _Step:
                         self._session_context,
                         heard.AgentStateChanged(previous="idle", current="waiting_for_human_input"),
                     )
+            case TurnContinued():
+                message_id = next(self._begun_message_ids, "")
+                self._activity = "waiting_for_human_input"
+                self._enter_turn(event.turn_id, message_id)
+                yield self._context, heard.TurnStarted(turn_id=event.turn_id, message_id=message_id)
             case TurnFailed():
                 yield self._context, _converted(event.failure, heard.StreamError)
             case AgentStopped():
@@ -279,32 +298,12 @@ class _Step:
             case SessionDeleted():
                 self._in_round = False
                 yield self._session_context, heard.SessionDeleted(session_id=event.session_id)
-            case _:
-                yield from self._announce_loop(event)
-
-    def _announce_loop(self, event: SessionEvent) -> Iterator[Announced]:
-        match event:
-            case loop.ToolStarted():
-                if self._in_round:
-                    yield from self._set_activity("tool_executing")
-                arguments = self._arguments.get(event.id, {})
-                started = heard.ToolStarted(id=event.id, name=event.name, input=arguments, attempt=event.attempt)
-                yield self._context, started
-            case ResultsRecorded():
-                yield self._context, heard.ToolResultMessage(message=question(event))
-                previous, self._in_round = self._state, False
-                if self._turn is None:
-                    yield from self._announce_state_change(previous)
-            case StepStarted():
-                yield from self._set_activity("thinking")
-                yield self._context, heard.StepStarted(turn_id=event.turn_id, step=event.step)
-            case ToolsRequested():  # the answer was announced before, and its calls will be
-                self._in_round, self._activity = True, event.from_state
             case RulesRecorded() | ChildrenInterrupted() | HandoverRequested():
                 pass
-            case ImageChanged() | MessageScheduled() | ScheduleCancelled() | ScheduleFired():
-                arranged = self._arrangement_event(event)
-                yield self._session_context, arranged
+            case ImageChanged():
+                yield self._change_image(event)
+            case MessageScheduled() | ScheduleCancelled() | ScheduleFired():
+                yield self._session_context, _schedule_event(event)
             case OutputAccepted():
                 accepted = heard.OutputAccepted(
                     turn_id=event.turn_id, message_id=event.message_id, output=_output(self._answer)
@@ -317,11 +316,6 @@ class _Step:
                 of_message = event.point == "message" and event.turn_id is not None
                 context = _in_turn(self._session_context, event.turn_id or "", None) if of_message else self._context
                 yield context, _converted(event, heard.GuardChecked)
-            case TurnContinued():
-                message_id = next(self._begun_message_ids, "")
-                self._activity = "waiting_for_human_input"
-                self._enter_turn(event.turn_id, message_id)
-                yield self._context, heard.TurnStarted(turn_id=event.turn_id, message_id=message_id)
             case ContextCompressed():
                 summary = heard.ContextCompressed(
                     summary=event.summary, kept=self._kept, usage=event.usage, model=event.model
@@ -332,16 +326,13 @@ class _Step:
                     self._arguments[event.id] = event.edited
                 yield self._context, _converted(event, _SAME_FIELDS[type(event)])
 
-    def _arrangement_event(
-        self, event: ImageChanged | MessageScheduled | ScheduleCancelled | ScheduleFired
-    ) -> heard.EventData:
-        if not isinstance(event, ImageChanged):
-            return _schedule_event(event)
+    def _change_image(self, event: ImageChanged) -> Announced:
         previous = self._session_context.image_id or ""  # this event comes between two turns
         self._change_context(image_id=event.image_id)
-        return heard.ImageChanged(
+        changed = heard.ImageChanged(
             image_id=event.image_id, image_revision=event.image_revision, previous=previous, history=event.history
         )
+        return self._session_context, changed
 
     @property
     def _state(self) -> heard.AgentState:
