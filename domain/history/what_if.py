@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
-import msgspec
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from reenact.domain.errors import ReenactError
 from reenact.domain.history.causes import read_cause
@@ -112,13 +112,13 @@ class RuleOverrides(FrozenByName, gc=True):
         """Return the same with the policies, limits and costs of the image's definition."""
         rules = rules_of(definition, {}, 0)
         same = ("policies", "max_steps", "max_repeats", "cost_limit", "costs")
-        return msgspec.structs.replace(self, **{name: getattr(rules, name) for name in same})
+        return replace(self, **{name: getattr(rules, name) for name in same})
 
     def limits(self, recorded: Rules) -> Rules:
         """Return the recorded rules with these limits."""
         same = ("max_steps", "max_repeats", "cost_limit")
         given = {name: getattr(self, name) for name in same if getattr(self, name) is not UNSET}
-        return msgspec.structs.replace(recorded, **given)
+        return replace(recorded, **given)
 
     @property
     def says_limits(self) -> bool:
@@ -212,7 +212,7 @@ class WhatIf:
 
     def _judge_calls(self, step: _Step, policies: Policies) -> Iterator[Otherwise]:
         was, calls, recorded = _decisions_by_call(step.events), step.calls(), self._recorded
-        rules = msgspec.structs.replace(recorded, policies=policies)
+        rules = replace(recorded, policies=policies)
         self.decisions += len(was)
         try:
             now = step.decided(recorded, policies)
@@ -337,7 +337,7 @@ class _Step(NamedTuple):
                 case AnswerRecorded():
                     calls.update({call.id: call for call in calls_of(event.content)})
                 case ToolEdited() if event.id in calls:
-                    calls[event.id] = msgspec.structs.replace(calls[event.id], arguments=event.edited)
+                    calls[event.id] = replace(calls[event.id], arguments=event.edited)
                 case _:
                     pass
         return calls
@@ -348,10 +348,10 @@ class _Step(NamedTuple):
         Raises:
             ReenactError: the command is refused today, or cannot be read.
         """
-        rules = msgspec.structs.replace(recorded, policies=policies)
+        rules = replace(recorded, policies=policies)
         command = of_session(command_of(self.cause, self.events, rules))
         if isinstance(command, Approve):
-            command = msgspec.structs.replace(command, digest=None)
+            command = replace(command, digest=None)
         before = _asked_under(self.before, recorded.policies.revision, policies.revision)
         return _decisions_by_call(sessions.decide(before, command))
 
@@ -362,11 +362,11 @@ def _asked_under(session: Session, recorded: str, revision: str) -> Session:
     if round_ is None:
         return session
     calls = [
-        msgspec.structs.replace(call, digest=call.digest_under(revision))
+        replace(call, digest=call.digest_under(revision))
         if call.digest and call.digest == call.digest_under(recorded)
         else call
         for call in round_.calls
     ]
     known = {"": "", recorded: revision}
     under = known.get(round_.revision, f"not {revision}")  # under others, calls were judged again
-    return msgspec.structs.replace(session, round=Round(tuple(calls), under))
+    return replace(session, round=Round(tuple(calls), under))

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from reenact.domain.children import (
     Budget,
@@ -264,7 +265,7 @@ def evolve(session: Session, event: SessionEvent) -> Session:  # noqa: C901, PLR
     match event:
         case MessageAccepted():
             queued = Queued(event.turn_id, event.message_id, event.content, event.at, event.output)
-            return msgspec.structs.replace(session, queue=(*session.queue, queued))
+            return replace(session, queue=(*session.queue, queued))
         case TurnStarted():
             return _start_turn(session, event)
         case AnswerRecorded():
@@ -282,9 +283,9 @@ def evolve(session: Session, event: SessionEvent) -> Session:  # noqa: C901, PLR
         case TurnInterrupted() | TurnFailed() | OutputAccepted():
             return session
         case AgentStarted():
-            return msgspec.structs.replace(session, agent=Agent(event.agent_id))
+            return replace(session, agent=Agent(event.agent_id))
         case AgentStopped():
-            return msgspec.structs.replace(session, agent=None)
+            return replace(session, agent=None)
         case SessionCreated():
             of = event.session_id, event.container_id, event.image_id, event.image_revision
             return Session(*of, parent=event.parent, budget=event.budget)
@@ -294,7 +295,7 @@ def evolve(session: Session, event: SessionEvent) -> Session:  # noqa: C901, PLR
             of = event.session_id, event.container_id, event.image_id, event.image_revision
             return Session(*of, deleted=event.deleted, forgotten=True)
         case SessionDeleted():
-            return msgspec.structs.replace(session, deleted=True, queue=(), round=None, schedules=())
+            return replace(session, deleted=True, queue=(), round=None, schedules=())
         case OutputRejected():
             return _reject_output(session, event)
         case TurnContinued():
@@ -302,15 +303,15 @@ def evolve(session: Session, event: SessionEvent) -> Session:  # noqa: C901, PLR
         case ContextCompressed():
             return _compress(session, event)
         case RulesRecorded():
-            return msgspec.structs.replace(session, rules=event)
+            return replace(session, rules=event)
         case HandoverRequested():
-            return msgspec.structs.replace(session, handover=event)
+            return replace(session, handover=event)
         case ImageChanged():
             return _change_image(session, event)
         case MessageScheduled() | ScheduleCancelled() | ScheduleFired():
-            return msgspec.structs.replace(session, schedules=_evolve_schedules(session.schedules, event))
+            return replace(session, schedules=_evolve_schedules(session.schedules, event))
         case LimitWarning():
-            return msgspec.structs.replace(session, warned=True)
+            return replace(session, warned=True)
         case GuardChecked():
             has_passed = event.point == "answer" and event.verdict == "passed"
             return _change_turn(session, passed=event.message_id) if has_passed else session
@@ -319,7 +320,7 @@ def evolve(session: Session, event: SessionEvent) -> Session:  # noqa: C901, PLR
         case ChildEnded():
             return _end_child(session, event)
         case ChildrenInterrupted():
-            return msgspec.structs.replace(session, interrupted=event)
+            return replace(session, interrupted=event)
         case _:
             return _evolve_round(session, event)
 
@@ -336,7 +337,7 @@ def session_from_snapshot(stored: msgspec.Raw | bytes) -> Session:
 
 def reading(session: Session, read: Read) -> Session:
     """Return a session from a snapshot with a reader for its conversation, which is called when messages are needed."""
-    return msgspec.structs.replace(session, conversation=Conversation.unread(len(session.conversation), read))
+    return replace(session, conversation=Conversation.unread(len(session.conversation), read))
 
 
 def _unread(_type: type, length: object) -> Conversation:
@@ -371,7 +372,7 @@ def _with_summaries(said: Conversation, summary: Summary | None, since: int, unt
 
 
 def _branch_off(session: Session, event: SessionBranched) -> Session:
-    return msgspec.structs.replace(
+    return replace(
         session,
         id=event.session_id,
         container_id=event.container_id,
@@ -395,7 +396,7 @@ def _branch_off(session: Session, event: SessionBranched) -> Session:
 
 def _start_turn(session: Session, event: TurnStarted) -> Session:
     message, *rest = session.queue
-    return msgspec.structs.replace(
+    return replace(
         session,
         queue=tuple(rest),
         turn=Turn(message.turn_id, message.message_id, message.at, event.at, output=message.output),
@@ -408,13 +409,13 @@ def _start_turn(session: Session, event: TurnStarted) -> Session:
 def _continue_turn(session: Session, event: TurnContinued) -> Session:
     message_id, asked_at = session.question
     turn = Turn(event.turn_id, message_id, asked_at, event.at, "waiting_for_human_input", steps=0)
-    return msgspec.structs.replace(session, turn=turn if session.waited is None else turn.after(session.waited))
+    return replace(session, turn=turn if session.waited is None else turn.after(session.waited))
 
 
 def _add_answer(session: Session, event: AnswerRecorded) -> Session:
     calls = [block.id for block in event.content if isinstance(block, ToolUseBlock)]
     before, server_calls = session.context_tokens, server_calls_of(event.content)
-    return msgspec.structs.replace(
+    return replace(
         session,
         turn=_turn_with_use(session.turn, event),
         known_calls=session.known_calls.plus(calls),
@@ -428,37 +429,35 @@ def _turn_with_use(turn: Turn | None, event: AnswerRecorded | ContextCompressed)
     if turn is None:
         return None
     usage, cost = sum_of(turn.usage, event.usage), plus_cost(turn.cost, event.cost)
-    return msgspec.structs.replace(turn, usage=usage, cost=cost)
+    return replace(turn, usage=usage, cost=cost)
 
 
 def _reject_output(session: Session, event: OutputRejected) -> Session:
     if event.again:
         told = Said("user", (TextBlock(correction(event.errors)),))
-        session = msgspec.structs.replace(session, conversation=session.conversation.plus(told))
+        session = replace(session, conversation=session.conversation.plus(told))
     return _change_turn(session, rejected=event.attempt, activity=event.from_state)
 
 
 def _begin_round(session: Session, event: ToolsRequested) -> Session:
     answer = session.conversation[-1]
-    return _change_turn(
-        msgspec.structs.replace(session, round=Round(calls_of(answer.content))), activity=event.from_state
-    )
+    return _change_turn(replace(session, round=Round(calls_of(answer.content))), activity=event.from_state)
 
 
 def _evolve_round(session: Session, event: RoundEvent) -> Session:
     before = session.round
     if before is None:
         return session
-    session = msgspec.structs.replace(session, round=rounds.evolve(before, event))
+    session = replace(session, round=rounds.evolve(before, event))
     match event:
         case ToolStarted():
             return _change_turn(session, activity="tool_executing")
         case ToolApproved():
             call = session.call(event.id)
             digest = "" if call is None else call.digest_under("")
-            return msgspec.structs.replace(session, asked=session.asked.plus((digest,)))
+            return replace(session, asked=session.asked.plus((digest,)))
         case ToolResult() if event.ran:
-            session = msgspec.structs.replace(session, ledger=session.ledger.with_tool(event.name, event.cost))
+            session = replace(session, ledger=session.ledger.with_tool(event.name, event.cost))
             cost = None if session.turn is None else plus_cost(session.turn.cost, event.cost)
             return _change_turn(session, cost=cost)
         case _:
@@ -470,9 +469,9 @@ def _end_round(session: Session, event: ResultsRecorded) -> Session:
     if turn is not None and round_ is not None:
         calls, outcome = round_.digest(), round_.outcome()
         repeats = turn.repeats + 1 if outcome == turn.outcome else 1
-        turn = msgspec.structs.replace(turn, calls=calls, outcome=outcome, repeats=repeats)
+        turn = replace(turn, calls=calls, outcome=outcome, repeats=repeats)
     said = session.conversation.plus(Said("user", event.content))
-    after = msgspec.structs.replace(session, turn=turn, round=None, conversation=said, interrupted=None)
+    after = replace(session, turn=turn, round=None, conversation=said, interrupted=None)
     if after.ended is not None and turn is None:  # a child whose calls were given up while it waited
         return _with_call_end(after, "interrupted", "interrupted")
     return after
@@ -482,7 +481,7 @@ def _compress(session: Session, event: ContextCompressed) -> Session:
     before = session.summary if session.since else None
     while before is not None and before.replaced > session.since:
         before = before.before
-    return msgspec.structs.replace(
+    return replace(
         session,
         turn=_turn_with_use(session.turn, event),
         summary=Summary(event.summary, event.replaced, session.since, before),
@@ -501,14 +500,14 @@ def _evolve_schedules(
     if isinstance(event, MessageScheduled):
         return (*earlier, *later, Scheduled(event.schedule_id, event.content, event.due, event.every, event.until))
     if isinstance(event, ScheduleFired) and event.then is not None:
-        found = tuple(msgspec.structs.replace(one, due=event.then) for one in found)
+        found = tuple(replace(one, due=event.then) for one in found)
         return (*earlier, *found, *later)
     return earlier + later
 
 
 def _change_image(session: Session, event: ImageChanged) -> Session:
     is_cut = event.history == "none"
-    return msgspec.structs.replace(
+    return replace(
         session,
         image_id=event.image_id,
         image_revision=event.image_revision,
@@ -527,7 +526,7 @@ def _complete_turn(session: Session, event: TurnCompleted) -> Session:
         ledger = ledger.with_model(unsaid.model or "", unsaid.usage, unsaid.cost)
     if event.stop_reason == REFUSAL and not said[-1].refused:  # a refusal without content
         said = said.plus(Said("assistant", (), refused=True))
-    after = msgspec.structs.replace(
+    after = replace(
         session,
         turn=None,
         waited=session.turn if event.outcome == "waiting" else None,
@@ -538,7 +537,7 @@ def _complete_turn(session: Session, event: TurnCompleted) -> Session:
     )
     if after.parent is None:
         return after
-    timed = msgspec.structs.replace(after, seconds=after.seconds + event.duration)
+    timed = replace(after, seconds=after.seconds + event.duration)
     failure = "" if event.failure is None else event.failure.message
     return _with_call_end(timed, outcome_of(event.outcome, event.stop_reason), event.stop_reason, failure)
 
@@ -554,7 +553,7 @@ def _with_call_end(session: Session, outcome: ChildOutcome, stop_reason: str, fa
     """Return the child with the end of its call, which is set once: turns asked for by others do not change it."""
     if session.ended is not None and session.ended.outcome != "waiting":
         return session
-    return msgspec.structs.replace(session, ended=Ended(outcome, stop_reason, len(session.conversation), failure))
+    return replace(session, ended=Ended(outcome, stop_reason, len(session.conversation), failure))
 
 
 def _start_child(session: Session, event: ChildStarted) -> Session:
@@ -564,12 +563,12 @@ def _start_child(session: Session, event: ChildStarted) -> Session:
     child = Child(event.call_id, event.child_id, *of_image, prompt if isinstance(prompt, str) else "")
     origin = event.origin
     if origin is not None:
-        child = msgspec.structs.replace(child, steps=origin.steps, usage=origin.usage, cost=origin.cost)
-    return msgspec.structs.replace(
+        child = replace(child, steps=origin.steps, usage=origin.usage, cost=origin.cost)
+    return replace(
         session,
         children=(*session.children, child),
         round=None if round_ is None else rounds.with_child(round_, event.call_id),
-        turn=None if turn is None else msgspec.structs.replace(turn, children=turn.children + 1),
+        turn=None if turn is None else replace(turn, children=turn.children + 1),
     )
 
 
@@ -577,9 +576,7 @@ def _end_child(session: Session, event: ChildEnded) -> Session:
     round_ = session.round
     if round_ is not None and event.outcome == "waiting":
         round_ = rounds.with_child(round_, event.call_id, waits=True)
-    session = msgspec.structs.replace(
-        session, round=round_, ledger=session.ledger.with_child(event.steps, event.usage, event.cost)
-    )
+    session = replace(session, round=round_, ledger=session.ledger.with_child(event.steps, event.usage, event.cost))
     child = child_of(session, event.child_id)
     return session if child is None else _replace_child(session, child, _with_child_end(child, event))
 
@@ -592,16 +589,16 @@ def child_of(session: Session, child_id: str) -> Child | None:
 def _replace_child(session: Session, child: Child, changed: Child) -> Session:
     if child.is_open and changed.is_open:
         children = tuple(changed if one is child else one for one in session.children)
-        return msgspec.structs.replace(session, children=children)
+        return replace(session, children=children)
     children = tuple(one for one in session.children if one is not child)
     past = session.past_children if child.is_open else tuple(one for one in session.past_children if one is not child)
     if changed.is_open:
-        return msgspec.structs.replace(session, children=(*children, changed), past_children=past)
-    return msgspec.structs.replace(session, children=children, past_children=(*past, changed))
+        return replace(session, children=(*children, changed), past_children=past)
+    return replace(session, children=children, past_children=(*past, changed))
 
 
 def _with_child_end(child: Child, event: ChildEnded) -> Child:
-    return msgspec.structs.replace(
+    return replace(
         child,
         prompt="",
         outcome=event.outcome if child.is_open or child.outcome == "unknown" else child.outcome,
@@ -614,7 +611,7 @@ def _with_child_end(child: Child, event: ChildEnded) -> Child:
 def _change_turn(session: Session, **changes: object) -> Session:
     if session.turn is None:
         return session
-    return msgspec.structs.replace(session, turn=msgspec.structs.replace(session.turn, **changes))
+    return replace(session, turn=replace(session.turn, **changes))
 
 
 def plus_cost(cost: float | None, more: float | None) -> float | None:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import count as counting
 from typing import Final, NamedTuple, TypeAlias, assert_never
 
-import msgspec
+from msgspec.structs import replace
 
 from reenact.domain.children import ChildrenInterrupted
 from reenact.domain.guards import GuardChecked, of_point, refusal_in
@@ -172,7 +172,7 @@ def switch(draft: DecisionDraft, command: Switch) -> None:
     asked = HandoverRequested(command.image_id, command.image_revision, command.history)
     is_there = (session.image_id, session.image_revision) == (command.image_id, command.image_revision)
     if session.turn is not None or session.round is not None:
-        if session.handover is None or msgspec.structs.replace(session.handover, call_id=None) != asked:
+        if session.handover is None or replace(session.handover, call_id=None) != asked:
             draft.add(asked)
     elif not is_there or session.since or command.history != "all":
         draft.add(ImageChanged(command.image_id, command.image_revision, command.history))
@@ -434,7 +434,7 @@ def _reject_output(
 def _refuse_answer(draft: DecisionDraft, command: Finish, refusal: GuardChecked) -> None:
     """End the turn without the answer, which is not added to the conversation; its usage is counted."""
     failure = Failure(ANSWER_REFUSED, f"guard {refusal.name!r} refuses the answer: {refusal.reason}")
-    so_far = msgspec.structs.replace(command.so_far, content=(), failure=failure, untold=True)
+    so_far = replace(command.so_far, content=(), failure=failure, untold=True)
     _end_turn(draft, so_far, "failed", command, ANSWER_REFUSED)
     take_up_next(draft, command)
 
@@ -574,14 +574,14 @@ def _end_turn(
     if so_far.message_id is not None:
         partial = outcome != "completed"
         answer = _answer_recorded(draft, so_far, command, stop_reason, partial=partial)
-        completed = msgspec.structs.replace(completed, cost=plus_cost(turn.cost, answer.cost))
+        completed = replace(completed, cost=plus_cost(turn.cost, answer.cost))
         if not is_blank(so_far.content):
             draft.add(answer)
             if not partial and is_checked(so_far.stop_reason) and output_of(turn, command.rules) is not None:
                 draft.add(OutputAccepted(turn.id, answer.message_id))
         elif so_far.usage:
             unsaid = UnrecordedUsage(so_far.model, so_far.usage, answer.cost)
-            completed = msgspec.structs.replace(completed, unsaid=unsaid)
+            completed = replace(completed, unsaid=unsaid)
     draft.add(completed)
 
 
@@ -652,7 +652,7 @@ def _with_unique_ids(content: tuple[Block, ...], message_id: str, known: Collect
             made = (f"{message_id}_{count}" for count in counting(number))
             id_ = next(new for new in made if new not in taken and new not in known)
             taken.add(id_)
-            blocks.append(msgspec.structs.replace(block, id=id_))
+            blocks.append(replace(block, id=id_))
     return tuple(blocks)
 
 
