@@ -108,6 +108,9 @@ class Cause(Frozen):
     outside: Outside | None = None
 
 
+_BY_CALLER = Cause((), Outside("caller"))
+
+
 def causes_of(history: Iterable[tuple[_CommandKind, Sequence[SessionEvent]]]) -> list[Cause]:
     """Return the direct cause of each event of a session's history; a branch's history includes what it shares.
 
@@ -161,14 +164,14 @@ class _Tracing:
                 self._begun_by = place
                 return Cause((), Outside("parent", parent.session_id))
             case SessionCreated() | SessionDeleted() | SessionForgotten() | RulesRecorded():
-                return Cause((), Outside("caller"))
+                return _BY_CALLER
             case SessionBranched():
                 self._agent, self._branched, self._accepted, self._handover = None, place, {}, None
                 outside = Outside("caller") if event.parent is None else Outside("parent", event.parent.session_id)
                 return _cause(place - 1 if place else None, outside=outside)
             case AgentStarted():
                 self._agent, self._last_unblocked = place, place
-                return self._schedule_or_child_cause() or Cause((), Outside("caller"))
+                return self._schedule_or_child_cause() or _BY_CALLER
             case AgentStopped():
                 self._agent = None
                 return (
@@ -267,9 +270,9 @@ class _Tracing:
         if isinstance(event, HandoverRequested):
             self._handover = place
             started = None if event.call_id is None else self._round.started_at(event.call_id)
-            return Cause((), Outside("caller")) if started is None else _cause(started)
+            return _BY_CALLER if started is None else _cause(started)
         if asked is None:
-            return Cause((), Outside("caller"))
+            return _BY_CALLER
         freed, self._last_unblocked = self._last_unblocked, max(place, self._last_unblocked)
         return _cause(asked, freed if freed > asked else None)
 

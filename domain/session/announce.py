@@ -16,6 +16,7 @@ from reenact.domain.children import ChildEnded, ChildrenInterrupted, ChildStarte
 from reenact.domain.errors import InvalidInputError, LogTooNewError
 from reenact.domain.guards import GuardChecked
 from reenact.domain.loop import events as loop
+from reenact.domain.loop.rounds import RoundEvent
 from reenact.domain.messages import Block, Message, Said, ToolUseBlock, instant
 from reenact.domain.output import read_output
 from reenact.domain.plain import Json, JsonObject
@@ -321,10 +322,11 @@ class _Step:
                     summary=event.summary, kept=self._kept, usage=event.usage, model=event.model
                 )
                 yield self._context, summary
+            case loop.ToolEdited():
+                self._arguments[event.id] = event.edited
+                yield self._context, _with_same_fields(event)
             case _:
-                if isinstance(event, loop.ToolEdited):
-                    self._arguments[event.id] = event.edited
-                yield self._context, _converted(event, _SAME_FIELDS[type(event)])
+                yield self._context, _with_same_fields(event)
 
     def _change_image(self, event: ImageChanged) -> Announced:
         previous = self._session_context.image_id or ""  # this event comes between two turns
@@ -419,6 +421,12 @@ def _turn_of(events: Sequence[SessionEvent]) -> str:
 
 def _converted(said: msgspec.Struct, kind: type[heard.EventData]) -> heard.EventData:
     return msgspec.convert(said, kind, from_attributes=True)
+
+
+def _with_same_fields(
+    event: TurnInterrupted | RoundEvent | loop.Warning | ChildStarted | ChildEnded,
+) -> heard.EventData:
+    return _converted(event, _SAME_FIELDS[type(event)])
 
 
 def _schedule_event(event: MessageScheduled | ScheduleCancelled | ScheduleFired) -> heard.EventData:
