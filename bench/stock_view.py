@@ -10,16 +10,16 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar
 
+import msgspec
 from eventsourcing.application import Application
 from eventsourcing.dispatch import singledispatchmethod
-from eventsourcing.persistence import StoredEvent, Tracking
+from eventsourcing.persistence import JSONTranscoder, Mapper, StoredEvent, Tracking
 from eventsourcing.projection import Projection, ProjectionRunner
 from eventsourcing.sqlite import SQLiteTrackingRecorder
 
 from bench.handwritten import Handwritten, Value
 from bench.measure import must
-from reenact.actors.journal.codec import StoredForm
-from reenact.actors.journal.mapper import JournalEvent, MsgspecMapper
+from reenact.actors.journal.codec import EventCodec, StoredForm
 from reenact.actors.journal.seeking import cells_of
 from reenact.domain.history.stored import STORED
 
@@ -28,10 +28,26 @@ class Sessions(Application[Any]):
     """The projected log: one of the library with our events, in memory, since its SQLite has no subscriptions."""
 
 
-class SessionMapper(MsgspecMapper[Any]):
+class SessionEvent(msgspec.Struct, frozen=True):
+    """One of our events, with the fields that the library requires."""
+
+    originator_id: str
+    originator_version: int
+    recorded_at: int
+    event: object
+
+
+class SessionMapper(Mapper[Any]):
     """Decodes events as fast as ours does."""
 
-    forms = tuple(StoredForm(name, kind) for name, kind in STORED.items())
+    def __init__(self, **_: object) -> None:
+        super().__init__(JSONTranscoder())
+        self._codec = EventCodec(StoredForm(name, kind) for name, kind in STORED.items())
+
+    def to_domain_event(self, stored_event: StoredEvent) -> SessionEvent:
+        """Decode the event."""
+        recorded_at, event = self._codec.decode(stored_event.topic, stored_event.state)
+        return SessionEvent(str(stored_event.originator_id), stored_event.originator_version, recorded_at, event)
 
 
 class View(SQLiteTrackingRecorder):
@@ -46,7 +62,7 @@ class View(SQLiteTrackingRecorder):
         with self.datastore.get_connection(commit=True) as connection:
             connection.cursor().execute(f"PRAGMA synchronous = {synchronous}")
 
-    def write(self, event: JournalEvent[str], tracking: Tracking) -> None:
+    def write(self, event: SessionEvent, tracking: Tracking) -> None:
         """Write the rows of the event and its position in one transaction."""
         with self.datastore.transaction(commit=True) as cursor:
             self._insert_tracking(cursor, tracking)
@@ -65,7 +81,7 @@ class SessionsProjection(Projection[View]):
     done: ClassVar[threading.Event] = threading.Event()
 
     @singledispatchmethod
-    def process_event(self, domain_event: JournalEvent[str], tracking: Tracking) -> None:
+    def process_event(self, domain_event: SessionEvent, tracking: Tracking) -> None:
         self.view.write(domain_event, tracking)
         if tracking.notification_id == SessionsProjection.last:
             SessionsProjection.done.set()

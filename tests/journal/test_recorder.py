@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 from uuid import UUID, uuid4
 
 import pytest
 from eventsourcing.application import Application
-from eventsourcing.compressor import ZlibCompressor
 from eventsourcing.domain import Aggregate, event
 from eventsourcing.persistence import (
-    EventStore,
-    InfrastructureFactory,
     IntegrityError,
-    Mapper,
-    MapperDeserialisationError,
     OperationalError,
     StoredEvent,
     Tracking,
 )
 
-from reenact.actors.journal.codec import StoredForm
-from reenact.actors.journal.mapper import JournalEvent, MsgspecMapper
 from reenact.actors.journal.recorder import (
     JournalAggregateRecorder,
     JournalApplicationRecorder,
@@ -34,21 +25,7 @@ from reenact.actors.journal.recorder import (
 from reenact.actors.journal.seeking import PAGE, Cells
 from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.journal.verify import verify
-from tests.journal.support import Added, Cleared, Log, Unregistered, commit, step
-
-
-class OurMapper(MsgspecMapper[str]):
-    """Named by its topic in the environment."""
-
-    forms: ClassVar = (StoredForm("added", Added), StoredForm("cleared", Cleared))
-
-
-@dataclass(frozen=True)
-class Foreign:
-    """An event of another kind."""
-
-    originator_id: str
-    originator_version: int
+from tests.journal.support import Added, Cleared, Log, commit, step
 
 
 class Counter(Aggregate):
@@ -94,47 +71,6 @@ def test_an_application_of_the_library_lives_on_a_log(env: Environment, path: Pa
 
     assert (found.total, found.version) == (5, 3)
     assert verify(path) == []
-
-
-def test_the_event_store_of_the_library_keeps_our_events(env: Environment) -> None:
-    env |= {"MAPPER_TOPIC": f"{__name__}:OurMapper", "ORIGINATOR_ID_TYPE": "text"}
-    with InfrastructureFactory.construct(env) as factory:
-        mapper: Mapper[str] = factory.mapper()
-        store: EventStore[str] = factory.event_store(mapper)
-        events = [JournalEvent("s1", 1, 5, Added(1, "one")), JournalEvent("s1", 2, 6, Cleared())]
-
-        recordings = store.put(events)
-
-        assert [each.notification.id for each in recordings] == [1, 2]
-        assert list(store.get("s1")) == events
-        factory.close()
-
-
-def test_the_mapper_writes_what_the_journal_reads(journal: StoredJournal) -> None:
-    recorder = JournalApplicationRecorder(journal, id_type="text")
-    EventStore(OurMapper(), recorder).put([JournalEvent("s1", 1, 5, Added(1))])
-
-    assert [(each.recorded_at, each.event) for each in journal.recover("s1")] == [(5, Added(1))]
-    commit(journal, step("s1", 1, Added(2)))
-
-
-def test_the_mapper_compresses_what_the_codec_encodes() -> None:
-    mapper = OurMapper(compressor=ZlibCompressor())
-    long = JournalEvent("s1", 1, 5, Added(1, "x" * 10_000))
-
-    stored = mapper.to_stored_event(long)
-
-    assert len(stored.state) < 200
-    assert mapper.to_domain_event(stored) == long
-
-
-def test_the_mapper_takes_only_events_that_it_knows() -> None:
-    with pytest.raises(TypeError, match="Unregistered"):
-        OurMapper().to_stored_event(JournalEvent("s1", 1, 5, Unregistered()))
-    with pytest.raises(TypeError, match="not a JournalEvent"):
-        OurMapper().to_stored_event(Foreign("s1", 1))
-    with pytest.raises(MapperDeserialisationError, match="unknown:1"):
-        OurMapper().to_domain_event(StoredEvent("s1", 1, "unknown:1", b""))
 
 
 @pytest.mark.parametrize("versions", [(2,), (0, 2), (1, 3), (1, 1), (1, 0)])
@@ -253,7 +189,7 @@ def test_a_setting_that_cannot_work_is_named(env: Environment, key: str, value: 
 
 
 def test_a_factory_makes_what_it_is_asked_for(env: Environment) -> None:
-    factory = JournalFactory(env | {"APPLICATION_RECORDER_TOPIC": f"{__name__}:OurMapper", "SQLITE_SYNCHRONOUS": "OFF"})
+    factory = JournalFactory(env | {"APPLICATION_RECORDER_TOPIC": f"{__name__}:Counter", "SQLITE_SYNCHRONOUS": "OFF"})
     try:
         with pytest.raises(OSError, match="not a subclass of JournalApplicationRecorder"):
             factory.application_recorder()
