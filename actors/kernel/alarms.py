@@ -27,7 +27,6 @@ The delay doubles with each attempt, up to a minute, as long as the actor cannot
 _LONGEST = 60.0
 """Longest delay in seconds before the clock is read again, since it may have been set forward."""
 
-_PAGE = 1000
 _ALL = 1_000_000_000
 _LIMIT = 2**63
 _BEGINNING = -_LIMIT
@@ -116,12 +115,8 @@ class Alarms:
             self._next = None
             after, self._read_until = self._read_until, now
         try:
-            while rows := self._journal.due(after=after, until=now, limit=_PAGE):
-                for stream, _ in rows:
-                    self._wake_or_retry(stream)
-                if len(rows) < _PAGE:
-                    break
-                after = self._next_page_start(rows)
+            for stream, _ in self._journal.due(after=after, until=now, limit=_ALL):
+                self._wake_or_retry(stream)
             upcoming = self._journal.next_due(after=now)
         except Exception as error:  # noqa: BLE001 - the journal may raise anything; the next look may succeed
             trace = None if isinstance(error, StorageError) else error
@@ -131,19 +126,6 @@ class Alarms:
             upcoming = now + int(RETRY * SECOND)
         if upcoming is not None:
             self._schedule_look(upcoming)
-
-    def _next_page_start(self, rows: list[tuple[str, int]]) -> int:
-        """Return the time after which the next page begins; the page's last time may continue on the next page."""
-        last = rows[-1][1]
-        if rows[0][1] < last:
-            return last - 1
-        # Compare streams rather than skip a number of rows: the streams on the page are being woken, and may have been
-        # removed from the due ones by now.
-        roused = {stream for stream, _ in rows}
-        for stream, _ in self._journal.due(after=last - 1, until=last, limit=_ALL):
-            if stream not in roused:
-                self._wake_or_retry(stream)
-        return last
 
     def _wake_or_retry(self, stream: str, wait: float = RETRY) -> None:
         """Wake the stream; if its actor cannot start, wake it again after `wait` seconds."""

@@ -495,22 +495,6 @@ def test_a_timer_whose_effect_leaves_it_standing_fires_once(journal: MemoryJourn
 # Many.
 
 
-class PagedJournal(CountingJournal):
-    """Wakes slowly: whoever asks for the next page finds that those of the page before are done."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.expected = 0
-        self.given: set[str] = set()
-
-    def due(self, *, after: int, until: int, limit: int = 1000) -> list[tuple[str, int]]:
-        wait_until(lambda: self.expected + len(self.given) <= self.head())
-        rows = super().due(after=after, until=until, limit=limit)
-        if self.expected:
-            self.given.update(stream for stream, _ in rows)
-        return rows
-
-
 def count_wakes(system: ActorSystem) -> Counter[str]:
     counts: Counter[str] = Counter()
     wake = system.alarms._wake
@@ -547,33 +531,7 @@ def test_each_stream_is_woken_once_however_often_an_earlier_timer_was_set(
     assert looks == list(range(1, 21))
 
 
-@pytest.mark.parametrize("apart", [0, 1, 1000])
-def test_more_streams_than_a_page_holds_are_all_woken_once(
-    apart: int, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(alarms, "_PAGE", 100)
-    count = 250
-    with PagedJournal() as journal:
-        for number in range(count):
-            journal.write(f"ledger/{number}", Reminded("tea", IN_10 + number // 70 * apart))
-            journal._due[f"ledger/{number}"] = IN_10 + number // 70 * apart
-        journal.expected = count
-        clock.advance(100)
-
-        with ActorSystem(journal, clock=clock) as system:
-            woken = count_wakes(system)
-            system.register(Ledger)
-            wait_until(lambda: journal.head() == 2 * count)
-
-        assert apart or set(woken.values()) == {1}
-        assert journal._due == {}
-        assert {entry.stream for entry in journal.read_all(after=count, limit=count)} == set(journal._versions)
-
-
-def test_streams_of_the_same_moment_are_woken_once_though_they_fill_more_than_a_page(
-    journal: MemoryJournal, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(alarms, "_PAGE", 10)
+def test_streams_of_the_same_moment_are_all_woken_once(journal: MemoryJournal, clock: ManualClock) -> None:
     journal._due.update({str(number): IN_10 for number in range(35)})
     woken: list[str] = []
 
