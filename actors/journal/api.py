@@ -323,19 +323,24 @@ class FeedJournal(Protocol):
 
 
 @runtime_checkable
-class ChainedJournal(Protocol):
-    """A journal with hash-chained records, so that a stream can refer to the history of another and continue it."""
+class Chain(Protocol):
+    """The histories of streams, with the digests of their records."""
 
     def link(self, stream: str, version: int) -> Link | None:
         """Return the link of the event with this version, None if there is none."""
         ...
 
-    def link_at(self, stream: str, position: int) -> Link | None:
-        """Return the link of the stream's last event up to this log position, None if there is none."""
-        ...
-
     def read_until(self, stream: str, version: int, *, after: int = -1) -> list[Recorded]:
         """Return the stream's events with a version above `after` and up to `version` inclusive."""
+        ...
+
+
+@runtime_checkable
+class ChainedJournal(Chain, Protocol):
+    """A journal with hash-chained records, so that a stream can refer to the history of another and continue it."""
+
+    def link_at(self, stream: str, position: int) -> Link | None:
+        """Return the link of the stream's last event up to this log position, None if there is none."""
         ...
 
 

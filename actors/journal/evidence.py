@@ -5,12 +5,12 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TypeAlias
 
 import msgspec
 
-from reenact.actors.journal.api import Recorded
+from reenact.actors.journal.api import Link, Recorded
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.schema import APPLICATION_ID, FORMAT_VERSION, refuse_from_before_release
 from reenact.actors.journal.seeking import Cells, cells_of, rows_of, seek
@@ -229,6 +229,17 @@ class EvidenceLog:
     def digest_at(self, stream: str, version: int) -> bytes | None:
         """Return the digest of the row that holds the event, None if it does not exist."""
         return self._evidence.digest_at(stream, version)
+
+    def link(self, stream: str, version: int) -> Link | None:
+        """Return the link of the event with this version, None if there is none."""
+        digest, recorded = self.digest_at(stream, version), next(self.records(stream, after=version - 1), None)
+        if digest is None or recorded is None or recorded.version != version:
+            return None
+        return Link(version, recorded.position, recorded.recorded_at, digest)
+
+    def read_until(self, stream: str, version: int, *, after: int = -1) -> list[Recorded]:
+        """Return the stream's events with a version above `after` and up to `version`; raises as `read_all` does."""
+        return list(takewhile(lambda recorded: recorded.version <= version, self.records(stream, after=after)))
 
     def topics(self, count: int) -> list[str]:
         """Return the stored names of the first `count` events."""

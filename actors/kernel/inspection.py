@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, takewhile
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Literal, Protocol, TypeAlias
 
-from reenact.actors.journal.api import Recorded, Snapshot
+from reenact.actors.journal.api import Chain, Recorded, Snapshot
 from reenact.actors.journal.codec import EventCodec
-from reenact.actors.kernel.lineage import Command, Event, Folding, State
+from reenact.actors.kernel.lineage import Command, Event, State
 from reenact.actors.kernel.profile import AnyProfile, Profile
+from reenact.domain.chain import Passed
 
 Deviation: TypeAlias = tuple[Literal["stream", "snapshot", "timer"], int, str, int | None]
 """What it concerns, the version or time, the problem, and the event's position in the log, if it concerns an event."""
@@ -23,34 +24,11 @@ class Profiled(Protocol):
         ...
 
 
-class Passed(Protocol):
-    """A row of a stream."""
-
-    @property
-    def events(self) -> Sequence[Recorded]:
-        """The events of the row."""
-        ...
-
-
-class Histories(Protocol):
-    """Read access to the log under inspection, for streams that continue the history of another one."""
-
-    def records(self, stream: str) -> Iterator[Recorded]:
-        """Yield the events of the stream."""
-        ...
-
-    def digest_at(self, stream: str, version: int) -> bytes | None:
-        """Return the digest of the record at this version, or None if there is no such record."""
-        ...
-
-
 class ActorsInspection:
     """Replays the streams of the given actor classes: each once, and once more for each stream that branches off it."""
 
-    def __init__(
-        self, actor_classes: Iterable[Profiled], now: int, histories: Callable[[EventCodec], Histories]
-    ) -> None:
-        """Inspect these classes. `now` is microseconds since 1970-01-01 UTC; `histories` opens the log with a codec.
+    def __init__(self, actor_classes: Iterable[Profiled], now: int, log_with: Callable[[EventCodec], Chain]) -> None:
+        """Inspect these classes. `now` is microseconds since 1970-01-01 UTC; `log_with` opens the log with a codec.
 
         Raises:
             TypeError: something that a class declares cannot work.
@@ -61,7 +39,7 @@ class ActorsInspection:
         self._now = now
         self.codec = EventCodec(form for profile in profiles for form in profile.forms)
         """Decodes the events of these classes."""
-        self._histories = histories(self.codec)
+        self._log = log_with(self.codec)
 
     def knows(self, stream: str) -> bool:
         """Return whether the stream belongs to an actor of one of the classes."""
@@ -70,7 +48,7 @@ class ActorsInspection:
     def inspect(
         self,
         stream: str,
-        rows: Iterator[Passed],
+        rows: Iterator[Passed[Recorded]],
         snapshots: Iterator[Snapshot],
         due: int | None,
     ) -> Iterator[Deviation]:
@@ -87,7 +65,8 @@ class ActorsInspection:
                 return
             try:
                 if is_first:
-                    state, is_first = self._state_before(folding, recorded), False
+                    state = folding.state_before(self._log, stream, recorded.event, recorded.position)
+                    is_first = False
                 state = folding.evolve(state, recorded.event)
             except Exception as error:  # noqa: BLE001 - a user's function
                 yield "stream", recorded.version, f"it cannot be replayed: {error!r:.200}", recorded.position
@@ -102,27 +81,6 @@ class ActorsInspection:
         if due not in self._possible_due_times(profile, state):
             yield "timer", due or 0, "the state does not wait for this time", None
 
-    def _state_before(self, folding: Folding[State, Command, Event], first: Recorded) -> State:
-        """Return the state before the stream's first event: the initial one, or that of its lineage.
-
-        Raises:
-            LookupError: the history that the stream continues is missing, or has changed.
-        """
-        shared: list[tuple[str, int]] = []
-        origin = None if folding.origin is None else folding.origin(first.event)
-        while origin is not None and folding.origin is not None:
-            stream, version, branched_at = folding.stream(origin.id), origin.version, first.position
-            digest, first = self._histories.digest_at(stream, version), next(self._histories.records(stream), first)
-            if digest is None or digest.hex() != origin.digest or first.position >= branched_at:
-                raise LookupError(f"it goes on with {stream!r}, version {version}, which is not there as it was")
-            shared.append((stream, version))
-            origin = folding.origin(first.event)
-        state = folding.initial
-        for stream, version in reversed(shared):
-            for recorded in _until(version, self._histories.records(stream)):
-                state = folding.evolve(state, recorded.event)
-        return state
-
     def _possible_due_times(self, profile: Profile[State, Command, Event], state: State) -> set[int | None]:
         """Return the due times that are consistent with the state.
 
@@ -135,7 +93,3 @@ class ActorsInspection:
             if at > self._now:
                 return possible
         return possible | {None}
-
-
-def _until(version: int, history: Iterator[Recorded]) -> Iterator[Recorded]:
-    return takewhile(lambda recorded: recorded.version <= version, history)

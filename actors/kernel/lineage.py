@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from reenact.actors.journal.api import ChainedJournal, Journal, Recorded
+from reenact.actors.journal.api import Chain, Journal, Recorded
 from reenact.actors.kernel.supervision import shown
 from reenact.domain.errors import LogUnusableError
 
@@ -35,7 +35,9 @@ class Folding(msgspec.Struct, Generic[State, Command, Event], frozen=True, eq=Fa
     evolve: Callable[[State, Event], State]
     origin: Callable[[Command | Event], Origin | None] | None
 
-    def state_before(self, journal: Journal, stream: str, first: Command | Event, position: int | None = None) -> State:
+    def state_before(
+        self, journal: Journal | Chain, stream: str, first: Command | Event, position: int | None = None
+    ) -> State:
         """Return the state before the first command, or the first event, of a stream.
 
         It is the initial state, unless the stream continues the history of another one, which may itself continue that
@@ -85,8 +87,10 @@ def fold(evolve: Callable[[State, Event], State], state: State, history: Iterabl
     return state
 
 
-def _history(journal: Journal, branch: str, stream: str, origin: Origin, position: int | None) -> list[Recorded]:
-    if not isinstance(journal, ChainedJournal):
+def _history(
+    journal: Journal | Chain, branch: str, stream: str, origin: Origin, position: int | None
+) -> list[Recorded]:
+    if not isinstance(journal, Chain):
         raise TypeError(
             f"{type(journal).__name__} keeps no chain, so that no stream can branch off; see ChainedJournal"
         )
