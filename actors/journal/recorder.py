@@ -9,12 +9,16 @@ with POSTGRES_SYNCHRONOUS as the durability of a commit.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Literal, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode
 from uuid import UUID
+from weakref import finalize
 
 from eventsourcing.persistence import (
     AggregateRecorder,
@@ -33,10 +37,10 @@ from eventsourcing.utils import Environment, EnvType, resolve_topic
 
 from reenact.actors.journal.api import Committed, Synchronous
 from reenact.actors.journal.codec import EventCodec
-from reenact.actors.journal.lease import JournalLease, lease_file
 from reenact.actors.journal.postgres.driver import require_driver
 from reenact.actors.journal.requests import Encoded, Foreign
 from reenact.actors.journal.seeking import MOST, Cells, seek
+from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.stored import StoredJournal
 from reenact.domain.errors import ConflictError, ReenactError, StorageError, opened_before_fork
 
@@ -44,6 +48,9 @@ IdType: TypeAlias = Literal["uuid", "text"]
 Purpose: TypeAlias = Literal["events", "snapshots"]
 
 _AnyRecorder = TypeVar("_AnyRecorder", bound="_Recorder")
+
+_POSTGRES_SETTINGS = ("dbname", "host", "port", "user", "password", "schema")
+"""The parameters of the URL that are settings, with the prefix POSTGRES_."""
 
 _SNAPSHOTS = """
     SELECT originator_version, topic, state FROM stored_snapshots
@@ -63,7 +70,7 @@ class _Recorder:
         self._journal = journal
         self._process = os.getpid()
         self._id_type: IdType = id_type
-        self._purpose = purpose
+        self.purpose: Purpose = purpose
 
     def _check_process(self) -> None:
         """Raise `OperationalError` in a forked child, where the thread that writes does not exist."""
@@ -77,7 +84,7 @@ class _Recorder:
             Encoded(_stored_id(event.originator_id), event.originator_version, event.topic, event.state)
             for event in stored_events
         )
-        events, snapshots = (rows, ()) if self._purpose == "events" else ((), rows)
+        events, snapshots = (rows, ()) if self.purpose == "events" else ((), rows)
         progress = (tracking.application_name, tracking.notification_id) if tracking else None
         try:
             outcome = self._journal.writer.wait(
@@ -135,7 +142,7 @@ class JournalAggregateRecorder(_Recorder, AggregateRecorder):
         """Return the records of the aggregate within the bounds."""
         stream, above, until = _stored_id(originator_id), -1 if gt is None else gt, MOST if lte is None else lte
         found: Iterable[tuple[int, str, bytes]]
-        if self._purpose == "snapshots":
+        if self.purpose == "snapshots":
             snapshots: list[tuple[int, str, bytes]] = self._select(_SNAPSHOTS, (stream, above, until))
             found = reversed(snapshots) if desc else snapshots
         else:
@@ -243,17 +250,6 @@ class JournalProcessRecorder(JournalTrackingRecorder, JournalApplicationRecorder
 class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
     """Creates the recorders of one log."""
 
-    SQLITE_DBNAME = "SQLITE_DBNAME"
-    SQLITE_SYNCHRONOUS = "SQLITE_SYNCHRONOUS"
-    POSTGRES_DBNAME = "POSTGRES_DBNAME"
-    POSTGRES_HOST = "POSTGRES_HOST"
-    POSTGRES_PORT = "POSTGRES_PORT"
-    POSTGRES_USER = "POSTGRES_USER"
-    POSTGRES_PASSWORD = "POSTGRES_PASSWORD"  # noqa: S105 - the name of the setting
-    POSTGRES_SCHEMA = "POSTGRES_SCHEMA"
-    POSTGRES_SYNCHRONOUS = "POSTGRES_SYNCHRONOUS"
-    ORIGINATOR_ID_TYPE = "ORIGINATOR_ID_TYPE"
-
     def __init__(self, env: Environment | EnvType | None) -> None:
         """Read the settings; the first recorder opens the log.
 
@@ -261,11 +257,11 @@ class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
             OSError: a setting is missing or invalid.
         """
         super().__init__(env)
-        self._id_type: IdType = _id_type(self.env.get(self.ORIGINATOR_ID_TYPE, "uuid"))
-        is_in_postgres = bool(self.env.get(self.POSTGRES_DBNAME))
-        self._path = None if is_in_postgres else _path(self.env.get(self.SQLITE_DBNAME))
+        self._id_type: IdType = _id_type(self.env.get("ORIGINATOR_ID_TYPE", "uuid"))
+        is_in_postgres = bool(self.env.get("POSTGRES_DBNAME"))
+        self._path = None if is_in_postgres else _path(self.env.get("SQLITE_DBNAME"))
         self._synchronous: Synchronous = self._synchronous_setting(
-            self.POSTGRES_SYNCHRONOUS if is_in_postgres else self.SQLITE_SYNCHRONOUS
+            "POSTGRES_SYNCHRONOUS" if is_in_postgres else "SQLITE_SYNCHRONOUS"
         )
         self._lease: JournalLease | None = None
 
@@ -274,9 +270,9 @@ class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
         if purpose not in ("events", "snapshots"):
             message = f"a log has events and snapshots, and no {purpose!r}"
             raise ValueError(message)
-        made: Purpose = "events" if purpose == "events" else "snapshots"
-        lease = self._open()
-        return _with_lease(JournalAggregateRecorder(lease.journal, id_type=self._id_type, purpose=made), lease)
+        recorder = self._make(JournalAggregateRecorder)
+        recorder.purpose = "events" if purpose == "events" else "snapshots"
+        return recorder
 
     def application_recorder(self) -> ApplicationRecorder:
         """Return a recorder of the events of an application.
@@ -292,14 +288,13 @@ class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
     ) -> JournalTrackingRecorder:
         """Return a recorder of readers' progress; raises `TypeError`, and what `application_recorder` raises."""
         given = tracking_recorder_class or self._recorder_class(self.TRACKING_RECORDER_TOPIC, JournalTrackingRecorder)
-        recorder_class = _subclass(given, JournalTrackingRecorder)
-        if recorder_class is None:
+        if not issubclass(given, JournalTrackingRecorder):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's own
             message = (
                 f"{given.__qualname__} is not a subclass of JournalTrackingRecorder; give the view the module that it "
                 "is made for, in the setting PERSISTENCE_MODULE with the projection's name before it"
             )
             raise TypeError(message)
-        return self._make(recorder_class)
+        return self._make(given)
 
     def process_recorder(self) -> ProcessRecorder:
         """Return a recorder of events with their source positions; raises as `application_recorder` does."""
@@ -312,7 +307,9 @@ class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
 
     def _make(self, recorder_class: type[_AnyRecorder]) -> _AnyRecorder:
         lease = self._open()
-        return _with_lease(recorder_class(lease.journal, id_type=self._id_type), lease)
+        recorder = recorder_class(lease.journal, id_type=self._id_type)
+        recorder.lease = lease
+        return recorder
 
     def _open(self) -> JournalLease:
         if self._lease is None:
@@ -331,14 +328,7 @@ class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
         require_driver()
         from reenact.actors.journal.postgres.journal import PostgresJournal  # noqa: PLC0415 - an extra
 
-        settings = {
-            "dbname": self.env.get(self.POSTGRES_DBNAME),
-            "host": self.env.get(self.POSTGRES_HOST),
-            "port": self.env.get(self.POSTGRES_PORT),
-            "user": self.env.get(self.POSTGRES_USER),
-            "password": self.env.get(self.POSTGRES_PASSWORD),
-            "schema": self.env.get(self.POSTGRES_SCHEMA),
-        }
+        settings = {name: self.env.get(f"POSTGRES_{name.upper()}") for name in _POSTGRES_SETTINGS}
         stated = urlencode({key: value for key, value in settings.items() if value}, quote_via=quote)
         url = f"postgresql:///?{stated}"
         journal = PostgresJournal.open(url, EventCodec(()), synchronous=self._synchronous, shared=True)
@@ -356,8 +346,8 @@ class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
         topic = self.env.get(key)
         if not topic:
             return default
-        named = _subclass(resolve_topic(topic), default)
-        if named is not None:
+        named: object = resolve_topic(topic)
+        if isinstance(named, type) and issubclass(named, default):
             return named
         message = f"{key} names {topic}, which is not a subclass of {default.__qualname__}"
         raise OSError(message)
@@ -366,22 +356,13 @@ class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
 Factory = JournalFactory
 
 
-def _with_lease(recorder: _AnyRecorder, lease: JournalLease) -> _AnyRecorder:
-    recorder.lease = lease
-    return recorder
-
-
-def _subclass(named: object, default: type[_AnyRecorder]) -> type[_AnyRecorder] | None:
-    return named if isinstance(named, type) and issubclass(named, default) else None
-
-
 def _stored_id(given: UUID | str) -> str:
     return given.hex if isinstance(given, UUID) else given
 
 
 def _path(value: str | None) -> str:
     if not value or ":memory:" in value or value.startswith("file:"):
-        message = f"{JournalFactory.SQLITE_DBNAME} must be the path of a file, not {value!r}"
+        message = f"SQLITE_DBNAME must be the path of a file, not {value!r}"
         raise OSError(message)
     return value
 
@@ -391,5 +372,75 @@ def _id_type(value: str | None) -> IdType:
         case "uuid" | "text":
             return value
         case _:
-            message = f"{JournalFactory.ORIGINATOR_ID_TYPE} must be 'uuid' or 'text', not {value!r}"
+            message = f"ORIGINATOR_ID_TYPE must be 'uuid' or 'text', not {value!r}"
             raise OSError(message)
+
+
+class JournalLease:
+    """Keeps a journal open until the lease is released or garbage-collected."""
+
+    def __init__(self, journal: StoredJournal, release: Callable[[], object]) -> None:
+        """Call `release` once, when the lease ends, unless it ends in a forked child."""
+        self.journal = journal
+        self._release = partial(_release_unless_forked, os.getpid(), release)
+        # The garbage collector may run on any thread, with any lock held, so closing is left to a thread of its own.
+        self._abandoned = finalize(self, _start, self._release)
+        # Not at exit: the process ends, and its locks with it.
+        self._abandoned.atexit = False
+
+    def release(self) -> None:
+        """End the lease. Idempotent."""
+        if self._abandoned.detach() is not None:
+            self._release()
+
+
+@dataclass
+class _OpenFile:
+    journal: SqliteJournal
+    synchronous: Synchronous
+    leases: int = 0
+
+
+_open_files: dict[tuple[int, str], _OpenFile] = {}
+"""By process id, since a forked child inherits this, and by path."""
+_lock = threading.Lock()
+"""Protects `_open_files`. Held while a file is opened or closed, so that a thread that opens it again waits."""
+
+
+def lease_file(path: str, *, synchronous: Synchronous) -> JournalLease:
+    """Return a lease of the log in the file, opening it if necessary; the last lease closes it.
+
+    Raises:
+        OSError: the file is open with a different `synchronous`.
+        LogLockedError: another process, or a runtime or an actor system of this one, is writing the log.
+        StorageError: the log cannot be opened.
+    """
+    key = os.getpid(), os.path.realpath(path)
+    with _lock:
+        file = _open_files.get(key)
+        if file is None:
+            file = _OpenFile(SqliteJournal.open(path, EventCodec(()), synchronous=synchronous), synchronous)
+            _open_files[key] = file
+        elif file.synchronous != synchronous:
+            message = f"{path} is open in this process with {file.synchronous!r}; {synchronous!r} has to be the same"
+            raise OSError(message)
+        file.leases += 1
+    return JournalLease(file.journal, partial(_release, key))
+
+
+def _release(key: tuple[int, str]) -> None:
+    with _lock:
+        file = _open_files[key]
+        file.leases -= 1
+        if not file.leases:
+            del _open_files[key]
+            file.journal.close()
+
+
+def _release_unless_forked(process: int, release: Callable[[], object]) -> None:
+    if process == os.getpid():
+        release()
+
+
+def _start(release: Callable[[], object]) -> None:
+    threading.Thread(target=release, name="reenact-journal-close", daemon=True).start()

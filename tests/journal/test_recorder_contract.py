@@ -150,7 +150,7 @@ class TestFactory(InfrastructureFactoryTestCase[JournalFactory]):
 
     @pytest.fixture(autouse=True)
     def _given_a_log(self, tmp_path: Path) -> None:
-        self.log_settings = {JournalFactory.SQLITE_DBNAME: str(tmp_path / "log.db")}
+        self.log_settings = {"SQLITE_DBNAME": str(tmp_path / "log.db")}
 
     def setUp(self) -> None:
         module = {InfrastructureFactory.PERSISTENCE_MODULE: "reenact.actors.journal.recorder"}
