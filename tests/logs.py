@@ -22,7 +22,7 @@ from reenact._runtime import codec
 from reenact.actors.journal.api import Journal
 from reenact.actors.journal.key_ring import KeyRing
 from reenact.actors.journal.postgres.journal import PostgresJournal
-from reenact.actors.journal.postgres.ownership_tables import OWNERSHIP_TABLES
+from reenact.actors.journal.postgres.schema import OWNERSHIP_TABLES
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.stored import StoredJournal
 from tests.journal.server import DATABASE

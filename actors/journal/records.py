@@ -92,7 +92,7 @@ def open_records(log: str | os.PathLike[str]) -> Generator[Records]:
     """
     if is_postgres(log):
         require_driver()
-        from reenact.actors.journal.postgres.records import open_postgres_records  # noqa: PLC0415 - an extra
+        from reenact.actors.journal.postgres.moment import open_postgres_records  # noqa: PLC0415 - an extra
 
         with open_postgres_records(os.fspath(log)) as (name, select, ask, is_encrypted):
             yield Records(name, select, ask, has_keys=is_encrypted)

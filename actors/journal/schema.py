@@ -90,7 +90,7 @@ _TABLES = (
     """,
 )
 
-CREATE_KEYS = (
+_CREATE_KEYS = (
     "CREATE TABLE keys (id TEXT NOT NULL PRIMARY KEY, stream TEXT NOT NULL, wrapped BLOB) WITHOUT ROWID",
     "CREATE INDEX keys_by_stream ON keys (stream)",
 )
@@ -233,18 +233,9 @@ def create_keys(connection: sqlite3.Connection) -> None:
     """Create the table of keys, if it does not exist."""
     connection.execute("BEGIN IMMEDIATE")
     if not has_keys(connection):
-        for statement in CREATE_KEYS:
+        for statement in _CREATE_KEYS:
             connection.execute(statement)
     connection.execute("COMMIT")
-
-
-def table_forms() -> dict[str, str]:
-    """Return the SQL definitions of a log's tables and indexes by name, without whitespace."""
-    with closing(sqlite3.connect(":memory:")) as connection:
-        for statement in (*_TABLES, *CREATE_KEYS):
-            connection.execute(statement)
-        rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
-        return {name: "".join(sql.split()) for name, sql in rows}
 
 
 def _expected_size(header: bytes) -> int:

@@ -46,7 +46,7 @@ def evidence_of(log: str | os.PathLike[str]) -> Generator[Evidence]:
     """
     if is_postgres(log):
         require_driver()
-        from reenact.actors.journal.postgres.evidence import postgres_evidence  # noqa: PLC0415 - an extra
+        from reenact.actors.journal.postgres.moment import postgres_evidence  # noqa: PLC0415 - an extra
 
         with postgres_evidence(os.fspath(log)) as evidence:
             yield evidence

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from psycopg import errors
 
 from reenact.actors.journal.postgres.address import Address
 from reenact.actors.journal.postgres.append import create_procedure, has_procedure
 from reenact.actors.journal.postgres.connecting import Connection, spelled
-from reenact.actors.journal.postgres.ownership_tables import OWNERSHIP_TABLES
-from reenact.actors.journal.postgres.relay_tables import RELAY_TABLES
 from reenact.actors.journal.schema import BEFORE_RELEASE, FORMAT_VERSION
 from reenact.actors.journal.seeking import Select
 from reenact.domain.errors import LogTooNewError, LogUnusableError
+from reenact.domain.shards import SHARDS
 
 TABLES = ("steps", "stored_snapshots", "tracking", "timers", "consumers", "requests")
 """The tables of a log, except for the one that identifies it."""
@@ -106,6 +107,83 @@ _KEYS = (
     """,
     "CREATE INDEX IF NOT EXISTS keys_by_stream ON keys USING hash (stream)",
 )
+EPOCH: Final = "epoch"
+"""The constraint name in the error for a writer whose epoch is past."""
+
+# `nodes.lock` is the key of the advisory lock that a node's connection holds: the server releases it when the
+# connection ends. A lease that ends further in the future than its length was written before the clock was set back.
+#
+# `check_epochs` is called in the transaction that appends. It locks the rows of the shards, so a concurrent claim is
+# either seen by it or waits for its end. Renewals of leases do not touch these rows. The owner is checked, too: a
+# replica that is promoted may lack the last claims, and assign an epoch a second time.
+OWNERSHIP_TABLES: Final = (
+    """
+    CREATE TABLE {schema}.nodes (
+        id text COLLATE "C" PRIMARY KEY,
+        address text NOT NULL,
+        lock bigint NOT NULL,
+        drains boolean NOT NULL,
+        lease interval NOT NULL,
+        expires timestamptz NOT NULL
+    ) WITH (fillfactor = 50)
+    """,
+    """
+    CREATE TABLE {schema}.shards (
+        shard integer PRIMARY KEY,
+        epoch bigint NOT NULL,
+        owner text COLLATE "C"
+    ) WITH (fillfactor = 50)
+    """,
+    f"INSERT INTO {{schema}}.shards (shard, epoch) SELECT shard, 0 FROM generate_series(0, {SHARDS - 1}) AS shard",  # noqa: S608 - ours
+    """
+    CREATE VIEW {schema}.node_status AS SELECT id, address, drains, CASE
+        WHEN NOT EXISTS (
+            SELECT FROM pg_locks JOIN pg_database ON pg_database.oid = database
+            WHERE datname = current_database() AND locktype = 'advisory' AND granted AND objsubid = 1
+                AND classid::bigint << 32 | objid::bigint = lock
+        ) THEN 'gone'
+        WHEN expires BETWEEN clock_timestamp() AND clock_timestamp() + lease THEN 'live'
+        ELSE 'late'
+    END AS status FROM {schema}.nodes
+    """,
+    f"""
+    CREATE FUNCTION {{schema}}.check_epochs(held_by text, held_shards integer[], held_epochs bigint[]) RETURNS void
+    LANGUAGE plpgsql AS $$
+    DECLARE
+        owned bigint;
+    BEGIN
+        PERFORM FROM {{schema}}.shards JOIN unnest(held_shards, held_epochs) AS held (shard, epoch) USING (shard, epoch)
+            WHERE owner = held_by ORDER BY shard FOR SHARE OF shards;
+        GET DIAGNOSTICS owned = ROW_COUNT;
+        IF owned <> cardinality(held_shards) THEN
+            RAISE EXCEPTION 'node % does not own all of the shards % any more', held_by, held_shards
+                USING ERRCODE = 'check_violation', CONSTRAINT = '{EPOCH}';
+        END IF;
+    END
+    $$
+    """,
+)
+"""Creates the tables of ownership; `{schema}` is replaced by the schema."""
+
+# A request names the receiver of the reply, a reply does not. Each message is stored for milliseconds, so a crash of
+# the server may empty the table: it also ends the connections, and callers that wait for a reply get an error. Most
+# large messages are compressed already.
+_RELAY_TABLES = (
+    """
+    CREATE UNLOGGED TABLE {schema}.messages (
+        recipient text COLLATE "C" NOT NULL,
+        number bigint GENERATED ALWAYS AS IDENTITY,
+        request bigint NOT NULL,
+        reply_to text COLLATE "C",
+        at timestamptz NOT NULL DEFAULT clock_timestamp(),
+        body bytea NOT NULL,
+        PRIMARY KEY (recipient, number)
+    )
+    """,
+    "ALTER TABLE {schema}.messages ALTER COLUMN body SET STORAGE EXTERNAL",
+)
+"""Creates the table of the relay: requests and replies that their receivers have not yet taken."""
+
 _HAS_KEYS = "SELECT to_regclass('keys') IS NOT NULL"
 _INSERT_LOG_ROW = "INSERT INTO log (application, format, number, position, writer) VALUES (?, ?, 0, 0, '')"
 _RELATIONS = """
@@ -168,7 +246,7 @@ def create_tables(connection: Connection, address: Address) -> None:
                 connection.execute(f"CREATE SCHEMA {address.schema}".encode())
             for statement in _TABLES:
                 connection.execute(spelled(statement, address.schema))
-            for statement in (*OWNERSHIP_TABLES, *RELAY_TABLES):
+            for statement in (*OWNERSHIP_TABLES, *_RELAY_TABLES):
                 connection.execute(statement.format(schema=address.schema).encode())
             connection.execute(spelled(_INSERT_LOG_ROW, address.schema), (_APPLICATION, FORMAT_VERSION))
         if not has_procedure(connection, address):

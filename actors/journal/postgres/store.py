@@ -22,7 +22,7 @@ from reenact.actors.journal.postgres.append import UPSERT_MARKS, Procedure, Repl
 from reenact.actors.journal.postgres.connecting import LOCK_TIMEOUT, PLAIN, SET, Connection, connect, spelled
 from reenact.actors.journal.postgres.faults import fault
 from reenact.actors.journal.postgres.locks import PostgresLocks
-from reenact.actors.journal.postgres.ownership_tables import EPOCH
+from reenact.actors.journal.postgres.schema import EPOCH
 from reenact.actors.journal.store import LAST, ROWS, Changes, DecideAgainError, Values, rows_between
 from reenact.domain.chain import DataKey, End, Row
 from reenact.domain.errors import StorageError
