@@ -38,26 +38,16 @@ class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field
     made_at: int
 
 
-class _StreamEnd(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="line", tag="end"):
-    name: str
-    version: int
-    cursor: int
-    digest: str
-    places: str
-    sealed_to: int
-    sealed: str
-
-
 class _Footer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="line", tag="digest"):
     streams: int
     feeds: int
     digest: str
 
 
-_Line: TypeAlias = _Header | _StreamEnd | _Footer
+_Line: TypeAlias = _Header | End | _Footer
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(_Header | _StreamEnd | _Footer).decode
+_decode = msgspec.json.Decoder(_Header | End | _Footer).decode
 
 
 def write_checkpoint(
@@ -74,12 +64,9 @@ def write_checkpoint(
     def write_line(line: _Line) -> None:
         write(lines.take(line))
 
-    def passed(end: End) -> None:
-        write_line(_stream_end(end))
-
     position = evidence.counts().last
     write_line(_Header(FORMAT, position, made_at))
-    for found in Examination(evidence, passed=passed, report=report).findings():
+    for found in Examination(evidence, passed=write_line, report=report).findings():
         where = f"{found.kind} {found.name!r} at {found.at}" if found.name else f"{found.kind} at {found.at}"
         raise LogUnusableError(f"a damaged log cannot have a checkpoint ({where}: {found.problem}); verify it")
     foot = lines.foot()
@@ -105,8 +92,8 @@ class CheckpointFile:
         """Yield the ends of the streams, in the order of their names."""
         with closing(self._read()) as lines:
             for _, line in lines:
-                if isinstance(line, _StreamEnd):
-                    yield self._end_of(line)
+                if isinstance(line, End):
+                    yield line
 
     def must_be_of(self, evidence: Evidence) -> None:
         """Check that the checkpoint belongs to this log.
@@ -137,9 +124,8 @@ class CheckpointFile:
             previous = b""
             for encoded, line in read:
                 match line:
-                    case _StreamEnd() if line.name.encode() >= previous and encoded == lines.take(line):
+                    case End() if line.name.encode() >= previous and encoded == lines.take(line):
                         previous = line.name.encode()
-                        self._end_of(line)
                     case _Footer() if encoded == _encode_line(lines.foot()) and next(read, None) is None:
                         return Checkpoint(
                             position=head.position,
@@ -162,13 +148,6 @@ class CheckpointFile:
         except (msgspec.MsgspecError, UnicodeError) as error:
             raise self._damaged_error() from error
 
-    def _end_of(self, line: _StreamEnd) -> End:
-        try:
-            digest, places, sealed = map(bytes.fromhex, (line.digest, line.places, line.sealed))
-        except ValueError as error:
-            raise self._damaged_error() from error
-        return End(line.name, line.version, line.cursor, digest, places, line.sealed_to, sealed)
-
     def _damaged_error(self) -> CheckpointError:
         return CheckpointError(f"{self._path} is not a checkpoint, or was changed since it was made; take a copy of it")
 
@@ -184,7 +163,7 @@ class _LineDigest:
         """Add the next line and return it encoded."""
         encoded = _encode_line(line)
         self._digest.update(encoded)
-        if isinstance(line, _StreamEnd):
+        if isinstance(line, End):
             self._streams += line.version >= 0
             self._feeds += line.cursor > 0
         return encoded
@@ -196,8 +175,3 @@ class _LineDigest:
 
 def _encode_line(line: _Line) -> bytes:
     return _encode(line) + b"\n"
-
-
-def _stream_end(end: End) -> _StreamEnd:
-    digest, places, sealed = end.digest.hex(), end.places.hex(), end.sealed.hex()
-    return _StreamEnd(end.name, end.version, end.cursor, digest, places, end.sealed_to, sealed)

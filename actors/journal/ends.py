@@ -6,6 +6,7 @@ import sys
 from array import array
 from hashlib import blake2b
 from struct import Struct
+from typing import Annotated, TypeAlias
 
 import msgspec
 
@@ -17,20 +18,25 @@ _POSITIONS_AT_ONCE = 4096
 _PART = Struct(">qqI").pack
 
 
-class End(msgspec.Struct, frozen=True, gc=False):
+Hex: TypeAlias = Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{2})*$")]
+"""A digest in hexadecimal digits."""
+
+
+class End(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag_field="line", tag="end"):
     """The end of a stream: the version of its last event, its last cursor, and the digest of its last row.
 
     The version is -1 if the stream has no events, the cursor 0 if it has no announcements. `places` is the digest of
-    the positions of its events, and `sealed` the digest of its sealed rows, up to the cursor `sealed_to`.
+    the positions of its events, and `sealed` the digest of its sealed rows, up to the cursor `sealed_to`. A
+    checkpoint holds ends in this form.
     """
 
     name: str
     version: int
     cursor: int
-    digest: bytes
-    places: bytes
+    digest: Hex
+    places: Hex
     sealed_to: int
-    sealed: bytes
+    sealed: Hex
 
 
 class Places:
@@ -55,10 +61,10 @@ class Places:
         self._digest.update(_PART(0, 0, len(part)))
         self._digest.update(part)
 
-    def digest(self) -> bytes:
+    def digest(self) -> str:
         """Return the digest over everything added."""
         self._digest_buffered()
-        return self._digest.digest()
+        return self._digest.hexdigest()
 
     def _digest_buffered(self) -> None:
         if sys.byteorder == "big":
@@ -83,6 +89,6 @@ class Sealed:
         self._digest.update(part)
         self._last = last_cursor
 
-    def end(self) -> tuple[int, bytes]:
+    def end(self) -> tuple[int, str]:
         """Return the last cursor of the sealed rows, 0 if there are none, and the digest over them."""
-        return self._last, self._digest.digest()
+        return self._last, self._digest.hexdigest()

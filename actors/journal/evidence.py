@@ -182,9 +182,9 @@ class Evidence:
         is_there = bool(found) and isinstance(found[0][1], bytes) and found[0][0] >= version
         return bytes(found[0][1]) if is_there else None
 
-    def holds(self, stream: str, digest: bytes) -> bool:
-        """Return whether a row of the stream has the digest."""
-        return self._has_rows and bool(self._ask(_ROW_WITH_DIGEST, (stream, digest)))
+    def holds(self, stream: str, digest: str) -> bool:
+        """Return whether a row of the stream has the digest, given in hexadecimal digits."""
+        return self._has_rows and bool(self._ask(_ROW_WITH_DIGEST, (stream, bytes.fromhex(digest))))
 
     def has(self, stream: str) -> bool:
         """Return whether the stream has events."""

@@ -231,7 +231,7 @@ class StreamWalk:
             return "the row, or one before it, is another one, or elsewhere in the log, than at the checkpoint"
         if not self._has_reached_checkpoint and end[0] >= known.version and end[1] >= known.cursor:
             self._has_reached_checkpoint = True
-            is_same = end == (known.version, known.cursor) and row.digest == known.digest
+            is_same = end == (known.version, known.cursor) and row.digest.hex() == known.digest
             if not is_same and not (row.is_replaced and end[1] > known.cursor):
                 return "the row, or one before it, is another one than at the checkpoint"
         if row.is_replaced and self._cursor == known.sealed_to and self._sealed.end()[1] != known.sealed:
@@ -263,9 +263,8 @@ class StreamWalk:
             problem = "its key was destroyed, and no event says that it was forgotten"
             self.finding = Finding("stream", self.name, max(0, self.last), problem)
         elif self.rows and self._from_beginning:
-            self.end = End(
-                self.name, self.last, self._cursor, self._previous, self._places.digest(), *self._sealed.end()
-            )
+            digest, places = self._previous.hex(), self._places.digest()
+            self.end = End(self.name, self.last, self._cursor, digest, places, *self._sealed.end())
 
 
 def _has_valid_numbers(row: Row) -> bool:
