@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TypeAlias
 
 from reenact.actors.journal.walk import Finding, Kind
 from reenact.domain.chain import Row
 from reenact.domain.shards import shard_of
 
-
-class _Last(NamedTuple):
-    """The last row of an epoch, with the fields of a finding about it."""
-
-    number: int
-    kind: Kind
-    stream: str
-    at: int
-    position: int | None
+_Place: TypeAlias = tuple[Kind, str, int, int | None]
+"""The fields of a finding about a row."""
 
 
 class EpochOrder:
@@ -30,7 +23,8 @@ class EpochOrder:
         """Start for a log with this number of shards."""
         self._shards = shards
         self._firsts: dict[tuple[int, int], int] = {}
-        self._last_rows: dict[tuple[int, int], _Last] = {}
+        self._last_rows: dict[tuple[int, int], tuple[int, _Place]] = {}
+        """The number and the place of the last row of each epoch, by shard and epoch."""
         self._stream: str | None = None
         self._shard = 0
 
@@ -40,14 +34,14 @@ class EpochOrder:
             self._stream, self._shard = row.stream, shard_of(row.stream, count=self._shards)
         key = self._shard, row.epoch
         self._firsts[key] = min(row.number, self._firsts.get(key, row.number))
-        if key not in self._last_rows or row.number > self._last_rows[key].number:
-            self._last_rows[key] = _last(row)
+        if key not in self._last_rows or row.number > self._last_rows[key][0]:
+            self._last_rows[key] = row.number, _place_of(row)
 
     def findings(self) -> Iterator[Finding]:
         """Yield the last row of each epoch that extends beyond the first row of a later one."""
         later: dict[int, tuple[int, int]] = {}
         for (shard, epoch), first in sorted(self._firsts.items(), reverse=True):
-            number, kind, stream, at, position = self._last_rows[shard, epoch]
+            number, (kind, stream, at, position) = self._last_rows[shard, epoch]
             begin, by = later.get(shard, (number, epoch))
             if number > begin:
                 problem = f"the row is of epoch {epoch} of shard {shard}, and follows a row of epoch {by}"
@@ -55,7 +49,7 @@ class EpochOrder:
             later[shard] = min((begin, by), (first, epoch))
 
 
-def _last(row: Row) -> _Last:
+def _place_of(row: Row) -> _Place:
     if row.count:
-        return _Last(row.number, "stream", row.stream, row.version, row.position)
-    return _Last(row.number, "feed", row.stream, row.cursor, None)
+        return "stream", row.stream, row.version, row.position
+    return "feed", row.stream, row.cursor, None
