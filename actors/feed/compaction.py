@@ -170,8 +170,7 @@ class Merged:
         self.first = self.last = 0
         self.dropped = 0
         """How many deltas have been removed."""
-        self._contexts: list[dict[str, str]] = []
-        self._entries: list[list[Entry]] = []
+        self._segments: list[tuple[dict[str, str], list[Entry]]] = []
         self._count = 0
         self._bytes = 0
 
@@ -182,14 +181,13 @@ class Merged:
 
     def add(self, row: FeedRow) -> None:
         """Add the next row; entries that are derived from its events stay as they are."""
-        if not self._contexts:
+        if not self._segments:
             self.first = row.first_cursor
         self.last = end_of(row, row.first_cursor - 1)
         for cursor, segment, entry in numbered(msgspec.structs.replace(row, segments=row.stored)):
-            if not self._contexts or self._contexts[-1] != segment.context:
-                self._contexts.append(segment.context)
-                self._entries.append([])
-            entries = self._entries[-1]
+            if not self._segments or self._segments[-1][0] != segment.context:
+                self._segments.append((segment.context, []))
+            _, entries = self._segments[-1]
             if entry.type in _DELTAS:
                 self.dropped += 1
                 begin = cursor
@@ -205,9 +203,7 @@ class Merged:
 
     def segments(self) -> list[Segment]:
         """Return the segments of the new row."""
-        return [
-            Segment(context, tuple(entries)) for context, entries in zip(self._contexts, self._entries, strict=True)
-        ]
+        return [Segment(context, tuple(entries)) for context, entries in self._segments]
 
 
 def _is_compacted(row: FeedRow) -> bool:

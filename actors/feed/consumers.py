@@ -12,7 +12,7 @@ from queue import SimpleQueue
 from weakref import WeakValueDictionary
 
 from reenact.actors.feed.waking import LoopWaker, set_result
-from reenact.actors.journal.api import Done, FeedJournal, Mark, Outcome
+from reenact.actors.journal.api import Done, FeedJournal, Mark, Outcome, raise_if_error
 from reenact.domain.errors import InvalidInputError, RuntimeClosedError, StorageError
 
 _logger = logging.getLogger("reenact.feed")
@@ -122,7 +122,7 @@ class Consumer:
         if checked > self.acknowledged:
             outcomes: SimpleQueue[Outcome] = SimpleQueue()
             self.send(checked, outcomes.put)
-            _check_recorded(outcomes.get())
+            raise_if_error(outcomes.get())
 
     async def aack(self, cursor: object, handed_out: int, waker: LoopWaker) -> None:
         """Acknowledge like `ack` without blocking the event loop, which the waker wakes."""
@@ -130,7 +130,7 @@ class Consumer:
         if checked > self.acknowledged:
             future: asyncio.Future[Outcome] = waker.loop.create_future()
             self.send(checked, lambda outcome: waker.wake((partial(set_result, future, outcome),)))
-            _check_recorded(await future)
+            raise_if_error(await future)
 
     def send(self, cursor: int, done: Done) -> None:
         """Start to record the cursor; `done` is called with the outcome, on the writing thread."""
@@ -160,11 +160,6 @@ class Consumer:
             message = f"only delivered events can be acknowledged: those of {session_id!r} up to {handed_out}"
             raise InvalidInputError(f"{message}, not {checked}")
         return checked
-
-
-def _check_recorded(outcome: Outcome) -> None:
-    if isinstance(outcome, Exception):
-        raise outcome
 
 
 def named(consumer: Consumer | None, session_id: str) -> Consumer:

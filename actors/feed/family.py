@@ -203,7 +203,7 @@ class FamilyStream(EventIterator):
                 self._unfollow(member.parent)
 
     def _when_more(self, waiter: Waiter) -> Callable[[], object]:
-        cancellers = [member.when_more(waiter) for member in self._members.values() if not member.is_over]
+        cancellers = [member.subscription.when_more(waiter) for member in self._members.values() if not member.is_over]
 
         def cancel() -> None:
             for cancel_one in cancellers:
@@ -220,7 +220,7 @@ class _Member:
         self.cursor = cursor
         self.until = _NEVER
         """The cursor of its last event."""
-        self._subscription = subscription
+        self.subscription = subscription
         self._events: deque[RuntimeEvent] = deque()
 
     @property
@@ -229,23 +229,20 @@ class _Member:
 
     @property
     def is_over(self) -> bool:
-        return not self._events and self._subscription.closed
+        return not self._events and self.subscription.closed
 
     def peek(self, *, waits: bool) -> RuntimeEvent | None:
         """Return the next event if it is available, without removing it."""
         if not self._events:
-            self._events.extend(self._subscription.gather(AT_ONCE, waits=waits))
+            self._events.extend(self.subscription.gather(AT_ONCE, waits=waits))
         return self._events[0] if self._events else None
 
     def pop(self) -> None:
         self.cursor = self._events.popleft().cursor or 0
 
-    def when_more(self, waiter: Waiter) -> Callable[[], object]:
-        return self._subscription.when_more(waiter)
-
     def leave(self) -> None:
         self._events.clear()
-        self._subscription.unsubscribe()
+        self.subscription.unsubscribe()
 
 
 def cursors_of(session_id: object, after: object) -> dict[str, int]:

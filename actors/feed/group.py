@@ -15,7 +15,7 @@ from reenact.actors.feed.hub import Feed
 from reenact.actors.feed.publications import Listener
 from reenact.actors.feed.replay import Page, fitting, stream_of
 from reenact.actors.feed.topic import FollowerPosition, Need
-from reenact.actors.feed.waking import Waiter, Waker, set_result
+from reenact.actors.feed.waking import set_result
 from reenact.domain.errors import InvalidInputError, RuntimeClosedError
 from reenact.domain.stream.events import SessionDeleted
 
@@ -54,11 +54,11 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
 class Follower:
     """A group's subscription to a session. All methods but `load` run on the group's loop, and not during `load`."""
 
-    __slots__ = ("__weakref__", "_given", "_is_cut_short", "_is_deleted", "_page", "_topic", "position")
+    __slots__ = ("__weakref__", "_given", "_is_cut_short", "_is_deleted", "_page", "position", "source")
 
     def __init__(self, position: FollowerPosition) -> None:
         self.position = position
-        self._topic = position.topic
+        self.source = position.topic
         position.belongs_to(self)
         self._page: Page | None = None
         self._given = 0
@@ -71,7 +71,7 @@ class Follower:
 
     def give(self, room: int) -> tuple[list[bytes], bool]:
         """Return the next events, and whether these were all."""
-        topic, position = self._topic, self.position
+        topic, position = self.source, self.position
         newest = topic.newest
         if newest is not None and newest.first == position.ahead + 1 and newest.end == topic.end and self._page is None:
             lines = newest.encoded()  # the case of all followers that keep up
@@ -97,12 +97,6 @@ class Follower:
         page.encoded()  # on this thread rather than on the loop
         self._page, self._given = page, start
 
-    def watch(self, waker: Waker, waiter: Waiter) -> None:
-        self._topic.watch(waker, waiter)
-
-    def unwatch(self, waker: Waker, waiter: Waiter) -> None:
-        self._topic.unwatch(waker, waiter)
-
     def reason(self) -> str:
         return "deleted" if self._is_deleted else "closed"
 
@@ -126,14 +120,14 @@ class Follower:
     def _from_topic(self, room: int) -> list[bytes]:
         given: list[bytes] = []
         position = self.position
-        for chunk in self._topic.since(position.ahead, AT_ONCE) or ():
+        for chunk in self.source.since(position.ahead, AT_ONCE) or ():
             lines, had = chunk.encoded(), position.ahead + 1 - chunk.first
             if had or chunk.length > room:
                 lines = fitting(lines, had, room)
             given += lines
             room -= chunk.length
             position.ahead += len(lines)
-            self._is_deleted = position.ahead == self._topic.end and chunk.is_last
+            self._is_deleted = position.ahead == self.source.end and chunk.is_last
             if position.ahead < chunk.end or room <= 0:
                 break
         return given
@@ -310,7 +304,7 @@ class Group:
             raise
         state = self._states[id_] = _MemberState(id_, member, self._ready, self._wake)
         self._member_count += 1
-        member.watch(self._waker, state.wake)
+        member.source.watch(self._waker, state.wake)
         self._ready.append(state)
         self._wake()
 
@@ -409,7 +403,7 @@ class Group:
         state.is_gone = True
         self._member_count -= 1
         state.waits = False
-        state.member.unwatch(self._waker, state.wake)
+        state.member.source.unwatch(self._waker, state.wake)
         state.member.leave()
 
     def _wake(self) -> None:

@@ -197,7 +197,7 @@ class Listener:
         self.types = LISTENED_TO if types is None else LISTENED_TO & types
         self.topics = topics
         """The topics of its events; None for everything."""
-        self._log = log
+        self.source = log
         self._replay = replay
         self._lock = threading.Lock()
         self._behind: dict[str, tuple[int, int]] = {}
@@ -251,14 +251,14 @@ class Listener:
                 break
             given += lines
             room -= sum(map(len, lines))
-        return given, not (self.holds_page or self.is_behind or self._is_cut_short or self._log.closed) and (
+        return given, not (self.holds_page or self.is_behind or self._is_cut_short or self.source.closed) and (
             self.node.next is None
         )
 
     def need(self) -> Need:
         if self.holds_page:
             return Need.NOTHING
-        closed = self._log.closed
+        closed = self.source.closed
         if self._has_lost_events or self._is_cut_short:
             return Need.OVER
         if self._behind:
@@ -283,12 +283,6 @@ class Listener:
             if end < until:
                 self._behind[topic] = (end, until)
 
-    def watch(self, waker: Waker, waiter: Waiter) -> None:
-        self._log.watch(waker, waiter)
-
-    def unwatch(self, waker: Waker, waiter: Waiter) -> None:
-        self._log.unwatch(waker, waiter)
-
     def reason(self) -> str:
         return "lagging" if self._has_lost_events else "closed"
 
@@ -298,7 +292,7 @@ class Listener:
     def leave(self) -> None:
         self._page = []
         self._given = 0
-        self._log.part(self)
+        self.source.part(self)
 
     def _wants_topic(self, topic: str | None) -> bool:
         return self.topics is None or topic in self.topics
@@ -317,12 +311,12 @@ class Listener:
             return None
         if self._delivered_to:
             return self._new_lines(begin, begin.next)
-        end, lines = self._log.run_after(begin, self.types, self.topics, room)
-        return lines if self._log.move(self, begin, end) else None
+        end, lines = self.source.run_after(begin, self.types, self.topics, room)
+        return lines if self.source.move(self, begin, end) else None
 
     def _new_lines(self, begin: Node, node: Node) -> list[bytes] | None:
         """Return the events of one publication, without those that were read from the log when it began to listen."""
-        if not self._log.move(self, begin, node):
+        if not self.source.move(self, begin, node):
             return None
         chunk, topic = node.chunk, node.chunk.publication.topic
         had = 0

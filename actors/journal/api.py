@@ -159,6 +159,12 @@ Outcome: TypeAlias = Committed | Exception
 Done: TypeAlias = Callable[[Outcome], None]
 
 
+def raise_if_error(outcome: Outcome) -> None:
+    """Raise the outcome if it is an error."""
+    if isinstance(outcome, Exception):
+        raise outcome
+
+
 class Append(msgspec.Struct, frozen=True, gc=False):
     """One atomic step of a stream: all of its events and entries become durable together, or none.
 

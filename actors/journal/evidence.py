@@ -114,7 +114,8 @@ class Evidence:
         self.text = text
         self.faults = faults
         self._walk = walk
-        self._ask = ask
+        self.select = ask
+        """Returns the rows of a query in SQLite's dialect; text is returned as `text`."""
         self._rows = rows
         self._counts = counts
         self._tables = tables
@@ -125,10 +126,6 @@ class Evidence:
         """Whether the log has a table of keys."""
         return self._tables.get("keys", False)
 
-    def select(self, query: str, parameters: Sequence[str | int | bytes]) -> list[Cells]:
-        """Return the rows of a query in SQLite's dialect; text is returned as `text`."""
-        return self._ask(query, parameters)
-
     def rows(self) -> Iterator[Cells]:
         """Yield the rows by stream, in the order in which they were written; none if they cannot be read."""
         return self._walk(self._rows) if self._has_rows else iter(())
@@ -136,15 +133,15 @@ class Evidence:
     def page(self, after: int, *, rows: int, size: int) -> list[Cells]:
         """Return up to `rows` rows after this row number, fewer if they are larger than `size`."""
         last, total = after, 0
-        for number, length in self._ask(_SIZES, (after, rows)) if self._has_rows else ():
+        for number, length in self.select(_SIZES, (after, rows)) if self._has_rows else ():
             if total and total + length > size:
                 break
             last, total = number, total + length
-        return self._ask(_PAGE, (after, last)) if last > after else []
+        return self.select(_PAGE, (after, last)) if last > after else []
 
     def behind(self, stream: str, version: int, cursor: int) -> Behind:
         """Return the state of the stream before the row with this version and cursor."""
-        found = self._ask(_BEHIND, (stream, version, cursor))
+        found = self.select(_BEHIND, (stream, version, cursor))
         if not found or not all(type(each) is int for each in found[0][:3]) or type(found[0][3]) is not bytes:
             return BEGINNING
         last, heard, position, digest = found[0]
@@ -165,12 +162,12 @@ class Evidence:
         """Return the counts that must agree if no position is missing."""
         if not self._has_rows:
             return Counts(0, 0, 0, 0)
-        ((rows, events, last, said),) = self._ask(self._counts, ())
+        ((rows, events, last, said),) = self.select(self._counts, ())
         return Counts(rows, events, last or 0, last or 0 if said is None else said)
 
     def first_hole(self) -> int | None:
         """Return the first position at which no row begins although a later row exists, or None."""
-        found = self._ask(_FIRST_HOLE, ()) if self._has_rows else []
+        found = self.select(_FIRST_HOLE, ()) if self._has_rows else []
         if not found:
             return None
         hole: object = found[0][0]
@@ -178,17 +175,17 @@ class Evidence:
 
     def digest_at(self, stream: str, version: int) -> bytes | None:
         """Return the digest of the row that holds the event, None if it does not exist."""
-        found = self._ask(_ROW_OF, (stream, version)) if self._has_rows else []
+        found = self.select(_ROW_OF, (stream, version)) if self._has_rows else []
         is_there = bool(found) and isinstance(found[0][1], bytes) and found[0][0] >= version
         return bytes(found[0][1]) if is_there else None
 
     def holds(self, stream: str, digest: str) -> bool:
         """Return whether a row of the stream has the digest, given in hexadecimal digits."""
-        return self._has_rows and bool(self._ask(_ROW_WITH_DIGEST, (stream, bytes.fromhex(digest))))
+        return self._has_rows and bool(self.select(_ROW_WITH_DIGEST, (stream, bytes.fromhex(digest))))
 
     def has(self, stream: str) -> bool:
         """Return whether the stream has events."""
-        return self._has_rows and bool(self._ask(_HAS_EVENTS, (stream,)))
+        return self._has_rows and bool(self.select(_HAS_EVENTS, (stream,)))
 
     def events(self, after: int, stream: str | None = None) -> Iterator[Cells]:
         """Yield the events after a position, or after a version of the stream; raises as `seek` does."""
@@ -199,7 +196,7 @@ class Evidence:
         return self._select_named(*rows_of(after=-(2**62), limit=count)) if self._has_rows else []
 
     def _select_named(self, query: str, parameters: Sequence[str | int | bytes]) -> list[Cells]:
-        return [(text_of(stream), *others) for stream, *others in self._ask(query, parameters)]
+        return [(text_of(stream), *others) for stream, *others in self.select(query, parameters)]
 
 
 class EvidenceLog:

@@ -86,22 +86,8 @@ def check_counts(evidence: Evidence) -> Iterator[Finding]:
         yield Finding("log", "", min(counts.said, counts.last) + 1, problem)
 
 
-def check_tables(evidence: Evidence) -> Iterator[Finding]:
-    """Yield the tables that are missing from the log."""
-    for name in evidence.missing():
-        yield Finding("log", name, 0, "the table is missing")
-
-
-def check_faults(evidence: Evidence) -> Iterator[Finding]:
-    """Yield what is wrong with the log file, and what SQLite itself finds wrong with it."""
-    for name, fault in evidence.faults():
-        yield Finding("file", name, 0, fault)
-
-
 Report: TypeAlias = Callable[[str, int, int | None], None]
 """Called with the phase, the amount done, and the total if it is known."""
-
-_CountRows: TypeAlias = Callable[[Iterator[Cells]], Iterator[Cells]]
 
 _REPORT_MASK = 0x3FFF
 
@@ -147,8 +133,10 @@ class Examination:
         """Yield what is wrong with the log."""
         evidence = self._evidence
         self._report_progress("file", 0, None)
-        yield from check_faults(evidence)
-        yield from check_tables(evidence)
+        for name, fault in evidence.faults():
+            yield Finding("file", name, 0, fault)
+        for name in evidence.missing():
+            yield Finding("log", name, 0, "the table is missing")
         yield from check_counts(evidence)
         yield from self._check_streams()
         if self._epoch_order is not None:
@@ -161,7 +149,7 @@ class Examination:
             self._report(phase, done, total)
 
     def _check_streams(self) -> Iterator[Finding]:
-        sources = _Sources(self._evidence, self._count_rows, self._ends)
+        sources = _Sources(self._evidence, self._count_rows(self._evidence.rows()), self._ends)
         while (name := sources.next()) is not None:
             yield from self._check_stream(name, sources)
             sources.leave(name)
@@ -277,9 +265,9 @@ class _SideRecords:
 class _Sources:
     """All sources that are sorted by name, in byte order."""
 
-    def __init__(self, evidence: Evidence, counted: _CountRows, ends: Iterable[End]) -> None:
+    def __init__(self, evidence: Evidence, rows: Iterator[Cells], ends: Iterable[End]) -> None:
         text = evidence.text
-        self.rows = _Groups(counted(evidence.rows()), "stream", text)
+        self.rows = _Groups(rows, "stream", text)
         self.snapshots = _Groups(evidence.aside("stored_snapshots"), "snapshot", text)
         self.timers = _Groups(evidence.aside("timers"), "timer", text)
         self.ends = _Groups(((end.name.encode(), end) for end in ends), "stream", bytes)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, TypeAlias
 
 from reenact.domain.errors import ConfigurationError, KeyRingError, WrongKeyError, needing_extra
 
@@ -154,14 +154,15 @@ class FileKeyRing(_Keys):
             ConfigurationError: the file cannot be written.
         """
         path = self.path.resolve()  # a link stays one
-        with _alone_in(path.parent):
+        with _opened(path.parent) as directory:
+            fcntl.flock(directory, fcntl.LOCK_EX)  # nobody else rotates a key ring there meanwhile
             keys = [*_read_keys(path), os.urandom(KEY_SIZE)]
             # Keep the old file until the new one is complete and on disk: without its keys the log is lost.
             beside = path.with_name(f"{path.name}.new")
             beside.unlink(missing_ok=True)
             _write(beside, keys, os.O_EXCL)
             beside.replace(path)
-            _sync_directory(path.parent)
+            os.fsync(directory)
             self._read()
 
     def _read(self) -> None:
@@ -190,13 +191,9 @@ def _call_key_service(function: Callable[[bytes], object], given: bytes, name: s
         raise
     except Exception as error:
         raise KeyRingError(f"the key ring cannot be used: {name} raised {type(error).__name__}: {error}") from error
-    if not _is_bytes(returned):
+    if not isinstance(returned, bytes):
         raise KeyRingError(f"the key ring cannot be used: {name} returned {type(returned).__name__}; it returns bytes")
     return returned
-
-
-def _is_bytes(returned: object) -> TypeGuard[bytes]:
-    return isinstance(returned, bytes)
 
 
 def _id_of(key: bytes) -> bytes:
@@ -234,28 +231,19 @@ def _write(path: Path, keys: Sequence[bytes], flags: int) -> None:
             file.writelines(f"{b64encode(key).decode()}\n" for key in keys)
             file.flush()
             os.fsync(descriptor)
-        _sync_directory(path.parent)
+        with _opened(path.parent) as directory:
+            os.fsync(directory)
     except OSError as error:
         raise ConfigurationError(f"the key ring {path} cannot be written: {error.strerror}") from error
 
 
 @contextmanager
-def _alone_in(directory: Path) -> Generator[None]:
-    """Hold the lock of the directory, so that nobody else rotates a key ring there meanwhile."""
+def _opened(directory: Path) -> Generator[int]:
     try:
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
         raise ConfigurationError(f"the directory {directory} cannot be read: {error.strerror}") from error
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
+        yield descriptor
     finally:
         os.close(descriptor)

@@ -8,12 +8,12 @@ from contextlib import ExitStack
 from itertools import islice
 from typing import Self
 
-from reenact.actors.journal.api import Append, Done, Link, Recorded, Remembered, Snapshot
+from reenact.actors.journal.api import Append, Done, Link, Recorded, Remembered, Snapshot, raise_if_error
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.requests import UNDER_WAY, Forgetting, Purge, Recovery, RowImport, Step
 from reenact.actors.journal.seeking import HEARD_AT, MOST, NUMBER_AT, PAGE, Cells, cells_of, heard_at, seek, unpack
 from reenact.actors.journal.store import LAST, NEWEST_FIRST, Reader
-from reenact.actors.journal.stored_feeds import StoredFeeds, raise_if_error
+from reenact.actors.journal.stored_feeds import StoredFeeds
 from reenact.actors.journal.writer import Writer
 from reenact.domain.chain import DataKey, End, Row, Timer
 from reenact.domain.errors import LogUnusableError, StorageError

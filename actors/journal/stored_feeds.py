@@ -9,7 +9,7 @@ from itertools import islice
 
 import msgspec
 
-from reenact.actors.journal.api import Done, FeedRow, Mark, Outcome, Remembered, Segment
+from reenact.actors.journal.api import Done, FeedRow, Mark, Outcome, Remembered, Segment, raise_if_error
 from reenact.actors.journal.codec import EventCodec, KeyDestroyedError
 from reenact.actors.journal.requests import Deleted, MarkDeletion, Marking, Replacement, RequestDeletion
 from reenact.actors.journal.seeking import HEARD_AT, MOST, Cells, heard_at
@@ -203,12 +203,6 @@ class StoredFeeds:
 
     def _damaged_row(self, what: str, error: Exception) -> LogUnusableError:
         return LogUnusableError(f"{self.name}: {what} is damaged ({error}); restore a copy of the log")
-
-
-def raise_if_error(outcome: Outcome) -> None:
-    """Raise the outcome if it is an error."""
-    if isinstance(outcome, Exception):
-        raise outcome
 
 
 def _deleted_count(outcome: Outcome) -> int:

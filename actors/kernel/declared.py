@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from types import FunctionType, MappingProxyType, NoneType
-from typing import Any, ClassVar, ForwardRef, Generic, NoReturn, TypeAlias, TypeGuard, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, ForwardRef, Generic, NoReturn, TypeAlias, TypeVar, get_args, get_origin
 
 import msgspec
 
@@ -20,6 +20,7 @@ from reenact.actors.kernel.profile import Profile, Stored, StoredNames
 from reenact.actors.kernel.snapshots import SnapshotForm
 from reenact.actors.kernel.supervision import Supervision
 from reenact.domain.errors import ReenactError
+from reenact.domain.plain import is_mapping
 
 _FUNCTIONS = (
     *("decide", "evolve", "timers", "origin", "to_snapshot", "from_snapshot"),
@@ -318,16 +319,12 @@ def _wrong_with(version: object, upcasts: object) -> str | None:
     """Return what is wrong with the version or the upcasts of a stored event, or None."""
     if not _is_count(version):
         return f"the version must be an int above zero, not {version!r:.100}"
-    if not _is_mapping(upcasts):
+    if not is_mapping(upcasts):
         return f"upcast must map versions to functions, not be {upcasts!r:.100}"
     for earlier, upcast in upcasts.items():
         if not callable(upcast):
             return f"the upcast of version {earlier!r} must be a function, not {upcast!r:.100}"
     return None
-
-
-def _is_mapping(value: object) -> TypeGuard[Mapping[object, object]]:
-    return isinstance(value, Mapping)
 
 
 def _is_count(value: object) -> bool:

@@ -138,8 +138,7 @@ class PostgresLocks:
             RuntimeClosedError: the locks were closed.
         """
         with self._gate:
-            if self._connection is None or self._connection.closed:
-                self._take_connection()
+            self._live_connection()
             return self._key, self._losses
 
     def doubt(self, key: int) -> None:
