@@ -54,7 +54,7 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
 class Follower:
     """A group's subscription to a session. All methods but `load` run on the group's loop, and not during `load`."""
 
-    __slots__ = ("__weakref__", "_given", "_is_cut_short", "_is_deleted", "_page", "position", "source")
+    __slots__ = ("__weakref__", "_given", "_is_deleted", "_page", "is_cut_short", "position", "source")
 
     def __init__(self, position: FollowerPosition) -> None:
         self.position = position
@@ -63,7 +63,7 @@ class Follower:
         self._page: Page | None = None
         self._given = 0
         self._is_deleted = position.is_over
-        self._is_cut_short = False
+        self.is_cut_short = False
 
     @property
     def holds_page(self) -> bool:
@@ -82,11 +82,11 @@ class Follower:
             lines = self._from_page(self._page, room)
         else:
             lines = [] if self._is_deleted else self._from_topic(room)
-        is_over = topic.closed or self._is_deleted or self._is_cut_short
+        is_over = topic.closed or self._is_deleted or self.is_cut_short
         return lines, position.ahead == topic.end and not is_over
 
     def need(self) -> Need:
-        if self._is_deleted or self._is_cut_short:
+        if self._is_deleted or self.is_cut_short:
             return Need.OVER
         if self.holds_page:
             return Need.NOTHING
@@ -99,9 +99,6 @@ class Follower:
 
     def reason(self) -> str:
         return "deleted" if self._is_deleted else "closed"
-
-    def cut_short(self) -> None:
-        self._is_cut_short = True
 
     def leave(self) -> None:
         self._page = None
@@ -384,7 +381,7 @@ class Group:
 
     def _loaded(self, state: _MemberState, error: BaseException | None) -> None:
         if isinstance(error, RuntimeClosedError):
-            state.member.cut_short()
+            state.member.is_cut_short = True
         elif isinstance(error, Exception):
             self._error = error
         self._ready.append(state)

@@ -203,7 +203,7 @@ class Listener:
         self._behind: dict[str, tuple[int, int]] = {}
         self._delivered_to: dict[str, int] = {}
         self._has_lost_events = False
-        self._is_cut_short = False
+        self.is_cut_short = False
         self._reading: tuple[str, Pages] | None = None
         self._page: list[bytes] = []
         self._given = 0
@@ -251,7 +251,7 @@ class Listener:
                 break
             given += lines
             room -= sum(map(len, lines))
-        return given, not (self.holds_page or self.is_behind or self._is_cut_short or self.source.closed) and (
+        return given, not (self.holds_page or self.is_behind or self.is_cut_short or self.source.closed) and (
             self.node.next is None
         )
 
@@ -259,7 +259,7 @@ class Listener:
         if self.holds_page:
             return Need.NOTHING
         closed = self.source.closed
-        if self._has_lost_events or self._is_cut_short:
+        if self._has_lost_events or self.is_cut_short:
             return Need.OVER
         if self._behind:
             return Need.LOG
@@ -285,9 +285,6 @@ class Listener:
 
     def reason(self) -> str:
         return "lagging" if self._has_lost_events else "closed"
-
-    def cut_short(self) -> None:
-        self._is_cut_short = True
 
     def leave(self) -> None:
         self._page = []

@@ -90,9 +90,10 @@ class Tail:
         self._feed = feed
         # Held while a row is published, so that rows are published one by one; never while the log is read.
         self._lock = threading.Lock()
-        self._position = log.last_row()
+        self.position = log.last_row()
+        """The number of the last row that is published, or was not needed."""
         # All rows up to this number are durable.
-        self._end = self._position
+        self._end = self.position
         # Commits of this process after the position, in order.
         self._queued_commits: deque[tuple[range, Sequence[Publication]]] = deque()
         self._queued_events = 0
@@ -110,11 +111,6 @@ class Tail:
         """Read what others write, on its own thread, until `close`."""
         self._thread = threading.Thread(target=self._run, name="reenact-tail", daemon=True)
         self._thread.start()
-
-    @property
-    def position(self) -> int:
-        """The number of the last row that is published, or was not needed."""
-        return self._position
 
     def advance(self, *, looks: bool) -> None:
         """Publish the rows known to be durable, or, if it `looks`, all up to the end of the log.
@@ -144,7 +140,7 @@ class Tail:
             self._closed = True
             while self._queued_commits:
                 rows, publications = self._queued_commits.popleft()
-                if rows[0] > self._position:
+                if rows[0] > self.position:
                     self._feed.publish(publications)
 
     def _publish_own_commit(self, rows: range, publications: Sequence[Publication]) -> None:
@@ -154,12 +150,12 @@ class Tail:
                 self._feed.publish(publications)
                 return
             self._end = max(self._end, rows[-1])
-            if rows[0] == self._position + 1:
+            if rows[0] == self.position + 1:
                 self._feed.publish(publications)
                 self._move_position(rows[-1])
-            elif rows[0] > self._position and not self._skip_if_unfollowed(rows[-1]):
+            elif rows[0] > self.position and not self._skip_if_unfollowed(rows[-1]):
                 self._queue_commit(rows, publications)
-            is_behind = self._position < self._end
+            is_behind = self.position < self._end
         if is_behind:
             self._wake.set()
 
@@ -170,7 +166,7 @@ class Tail:
         else:
             with self._lock:
                 self._end = max(self._end, number)
-                if self._position >= self._end or self._skip_if_unfollowed(number):
+                if self.position >= self._end or self._skip_if_unfollowed(number):
                     return
         self._wake.set()
 
@@ -206,7 +202,7 @@ class Tail:
         end = self._log.last_row()
         with self._lock:
             if end < known:  # after a failover, the replica may lack the last rows, and assign their numbers again
-                self._end, self._position = end, min(end, self._position)
+                self._end, self.position = end, min(end, self.position)
                 self._clear_queue()
             self._end = max(self._end, end)
 
@@ -215,21 +211,21 @@ class Tail:
         with self._lock:
             while not self._ending.is_set():
                 rows, publications = self._first_queued()
-                if rows and rows[0] == self._position + 1:
+                if rows and rows[0] == self.position + 1:
                     self._feed.publish(publications)
                     self._move_position(rows[-1])
                     continue
                 until = min(self._end, rows[0] - 1) if rows else self._end
-                if until <= self._position:
+                if until <= self.position:
                     return None
                 # Checked after the end is known: a later follower needs no row up to there.
                 if not self._skip_if_unfollowed(until):
-                    return self._position, until, self._feed.followed(MOST_TOPICS)
+                    return self.position, until, self._feed.followed(MOST_TOPICS)
         return None
 
     def _first_queued(self) -> tuple[range, Sequence[Publication]]:
         waiting = self._queued_commits
-        while waiting and waiting[0][0][0] <= self._position:  # it was read from the log, or was not needed
+        while waiting and waiting[0][0][0] <= self.position:  # it was read from the log, or was not needed
             self._queued_events -= _count(waiting.popleft()[1])
         return waiting[0] if waiting else (range(0), ())
 
@@ -251,7 +247,7 @@ class Tail:
         return True
 
     def _move_position(self, number: int) -> None:
-        self._position = max(self._position, number)
+        self.position = max(self.position, number)
 
     def _publish_row(self, row: WrittenRow) -> None:
         try:
@@ -262,7 +258,7 @@ class Tail:
         else:
             self._has_damage = False
         with self._lock:
-            if row.number <= self._position or self._closed:
+            if row.number <= self.position or self._closed:
                 return
             if publications:
                 self._feed.publish(publications)

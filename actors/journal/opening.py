@@ -8,13 +8,13 @@ import re
 import shutil
 import tempfile
 from contextlib import ExitStack
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reenact.actors.journal.api import Listener, Synchronous
 from reenact.actors.journal.codec import EventCodec
-from reenact.actors.journal.postgres.driver import require_driver
-from reenact.domain.errors import ConfigurationError
+from reenact.domain.errors import ConfigurationError, needing_extra
 
 if TYPE_CHECKING:
     from reenact.actors.journal.fence import Fence
@@ -98,6 +98,16 @@ def open_journal(
 def is_postgres(url: str | os.PathLike[str]) -> bool:
     """Return whether a path or URL names a log in a PostgreSQL database."""
     return os.fspath(url).startswith(_POSTGRES)
+
+
+def require_driver() -> None:
+    """Check that the driver can be imported.
+
+    Raises:
+        MissingExtraError: it is not installed, or lacks a dependency of its own.
+    """
+    with needing_extra("postgresql", "a log in PostgreSQL"):
+        import_module("psycopg")
 
 
 def without_password(url: str | os.PathLike[str]) -> str:

@@ -42,7 +42,8 @@ class ReadPool(Generic[ConnectionT]):
         `translated(name)` translates exceptions raised while a connection is lent into this library's errors.
         """
         self._connect = connect
-        self._name = name
+        self.name = name
+        """The log's name, as error messages show it."""
         self._translated = translated
         self._is_usable = is_usable
         self._idle: list[ConnectionT] = []
@@ -59,11 +60,6 @@ class ReadPool(Generic[ConnectionT]):
         self._lock = threading.Lock()
         self._returned = threading.Condition(self._lock)
 
-    @property
-    def name(self) -> str:
-        """The log's name, as error messages show it."""
-        return self._name
-
     @contextmanager
     def connection(self) -> Generator[ConnectionT]:
         """Lend a connection.
@@ -74,7 +70,7 @@ class ReadPool(Generic[ConnectionT]):
         """
         connection = self.borrow()
         try:
-            with self._translated(self._name):
+            with self._translated(self.name):
                 yield connection
         finally:
             self.give_back(connection)
@@ -115,12 +111,12 @@ class ReadPool(Generic[ConnectionT]):
                     must_be_in_time()
                     self._returned.wait(seconds_left())
                 if not self._is_open:
-                    raise RuntimeClosedError(f"the log {self._name} is closed")  # noqa: TRY301 - nothing is lent yet
+                    raise RuntimeClosedError(f"the log {self.name} is closed")  # noqa: TRY301 - nothing is lent yet
                 self._borrowed_count += 1
                 is_lent = True
                 if self._idle:
                     return self._idle.pop()
-            with self._translated(self._name):
+            with self._translated(self.name):
                 return self._connect()
         except BaseException:
             if is_lent:

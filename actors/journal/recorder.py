@@ -37,7 +37,7 @@ from eventsourcing.utils import Environment, EnvType, resolve_topic
 
 from reenact.actors.journal.api import Committed, Synchronous
 from reenact.actors.journal.codec import EventCodec
-from reenact.actors.journal.postgres.driver import require_driver
+from reenact.actors.journal.opening import require_driver
 from reenact.actors.journal.requests import Encoded, Foreign
 from reenact.actors.journal.seeking import MOST, Cells, seek
 from reenact.actors.journal.sqlite import SqliteJournal

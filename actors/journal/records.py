@@ -11,8 +11,7 @@ from functools import partial
 from typing import TypeAlias
 
 from reenact.actors.journal.faults import translated
-from reenact.actors.journal.opening import file_of, is_postgres
-from reenact.actors.journal.postgres.driver import require_driver
+from reenact.actors.journal.opening import file_of, is_postgres, require_driver
 from reenact.actors.journal.schema import CELLS, check_file, check_format, has_keys
 from reenact.actors.journal.seeking import Cells
 from reenact.actors.journal.sqlite_reader import connect_to_read

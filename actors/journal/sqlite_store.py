@@ -110,18 +110,14 @@ class SqliteStore:
         """Write with the connection, which must be in autocommit mode; `wal` copies its write-ahead log."""
         self.connection = connection
         self._wal = wal
-        self._path = path
+        self.name = path
+        """The path of the file."""
         self._end: tuple[int, int] | None = None
         self._is_shared = is_shared
         self._data_version: int | None = None
         self._file = _file_at(path)
         self._looked_at = -_FILE_CHECK_SECONDS
         self._has_untruncated_wal = False
-
-    @property
-    def name(self) -> str:
-        """The path of the file."""
-        return self._path
 
     def begin(self) -> tuple[int, int, bool]:
         """Begin a batch, as in `store.Store`; without other writers, the SQLite transaction begins only when needed."""
@@ -257,7 +253,7 @@ class SqliteStore:
 
     def fault(self, error: Exception) -> StorageError:
         """Return the library's error for an exception."""
-        return fault(error, self._path)
+        return fault(error, self.name)
 
     def _truncate_wal(self, patience: int) -> None:
         """Empty the write-ahead log, which may still hold destroyed keys; if a reader uses it, later.
@@ -272,13 +268,13 @@ class SqliteStore:
         connection.execute(f"PRAGMA busy_timeout = {before}")
         self._has_untruncated_wal = bool(busy)
         if busy and patience:
-            _logger.warning("%s: destroyed keys stay in the write-ahead log while somebody reads there", self._path)
+            _logger.warning("%s: destroyed keys stay in the write-ahead log while somebody reads there", self.name)
 
     def _check_same_file(self) -> None:
         """Refuse to write to a file that its path no longer names, where the events would be lost."""
-        if self._file is None or _file_at(self._path) != self._file:
+        if self._file is None or _file_at(self.name) != self._file:
             message = (
-                f"{self._path} was deleted, moved or replaced while it was written, so nothing is recorded any more; "
+                f"{self.name} was deleted, moved or replaced while it was written, so nothing is recorded any more; "
                 "put the file back, or begin another log"
             )
             raise LogUnusableError(message)

@@ -75,11 +75,6 @@ class StoredJournal(StoredFeeds):
         """Close the journal."""
         self.close()
 
-    @property
-    def codec(self) -> EventCodec:
-        """Encodes and decodes the log's events."""
-        return self._codec
-
     def append(self, step: Append, done: Done) -> None:
         """Make the step durable, as described in `api.Journal`.
 
@@ -90,8 +85,8 @@ class StoredJournal(StoredFeeds):
         """
         if step.after is None and step.events:
             raise _version_missing_error()
-        if self._codec.vault is not None:
-            self._codec.vault.prepare(step.stream)
+        if self.codec.vault is not None:
+            self.codec.vault.prepare(step.stream)
         (self._writer or self.writer).submit(Step(step, done))
 
     def append_with_next(self, step: Append, done: Done) -> None:
@@ -104,8 +99,8 @@ class StoredJournal(StoredFeeds):
         """
         if step.after is None and step.events:
             raise _version_missing_error()
-        if self._codec.vault is not None:
-            self._codec.vault.prepare(step.stream)
+        if self.codec.vault is not None:
+            self.codec.vault.prepare(step.stream)
         (self._writer or self.writer).submit_with_next(Step(step, done))
 
     def flush(self, then: Callable[[], object]) -> None:
@@ -160,7 +155,7 @@ class StoredJournal(StoredFeeds):
         Raises:
             LogTooNewError, LogUnusableError: a matching event cannot be decoded.
         """
-        codec = self._codec
+        codec = self.codec
         first = b"" if since is None else codec.beginning(since)
         last = None if before is None else codec.beginning(before)
         until, until_version = MOST if until is None else until, MOST if until_version is None else until_version
@@ -257,7 +252,7 @@ class StoredJournal(StoredFeeds):
             RequestReusedError: the request has taken effect before.
             StorageError: the log cannot be written, was opened for reading only, or has no key ring.
         """
-        vault = self._codec.vault
+        vault = self.codec.vault
         if vault is None or not vault.has_ring:
             raise StorageError(f"{self.name} was opened without a key ring, and nothing in it can be forgotten")
         outcome = self.writer.wait(lambda done: Forgetting(tuple(steps), done, remembered))
@@ -269,11 +264,11 @@ class StoredJournal(StoredFeeds):
 
     def is_encrypted(self, stream: str) -> bool:
         """Return whether all rows of the stream are encrypted, so that it can be forgotten."""
-        return self._codec.vault is not None and not self._reader.select(_READ_PLAIN, (stream,))
+        return self.codec.vault is not None and not self._reader.select(_READ_PLAIN, (stream,))
 
     def keys(self) -> list[DataKey]:
         """Return the data keys of the log in wrapped form."""
-        return [] if self._codec.vault is None else self._codec.vault.all()
+        return [] if self.codec.vault is None else self.codec.vault.all()
 
     def is_unfinished(self) -> bool:
         """Return whether an import into the log was interrupted, so that part of it is missing."""
@@ -346,10 +341,10 @@ class StoredJournal(StoredFeeds):
             self._cleanup.close()
 
     def _read(self, after: int, stream: str | None = None, until: int = MOST) -> Iterator[Recorded]:
-        return self._codec.readable(seek(self._reader.select, after=after, until=until, stream=stream))
+        return self.codec.readable(seek(self._reader.select, after=after, until=until, stream=stream))
 
     def _snapshot(self, stream: str, version: int, topic: str, state: bytes) -> Snapshot:
-        return Snapshot(stream, version, topic, self._codec.opened(state))
+        return Snapshot(stream, version, topic, self.codec.opened(state))
 
     def _read_link(self, query: str, stream: str, fits: Callable[[Cells], bool], number: int) -> Link | None:
         rows: list[Cells] = self._reader.select(query, (stream, number))
@@ -357,7 +352,7 @@ class StoredJournal(StoredFeeds):
             return None
         version, position, events, digest = rows[0]
         *_, last = filter(fits, cells_of([(stream, version, position, None, events)]))
-        recorded = self._codec.recorded(last)
+        recorded = self.codec.recorded(last)
         if type(digest) is not bytes:
             raise LogUnusableError(f"event {recorded.version} of {stream!r} has no digest; verify the log")
         return Link(recorded.version, recorded.position, recorded.recorded_at, digest)

@@ -48,14 +48,12 @@ class StoredFeeds:
 
     def __init__(self, codec: EventCodec, reader: Reader, writer: Writer | None) -> None:
         """Use what `open` has prepared; without a writer the log can only be read."""
-        self._codec = codec
+        self.codec = codec
+        """Encodes and decodes the log's events."""
+        self.name = reader.name
+        """The log's name, as error messages show it, without passwords."""
         self._reader = reader
         self._writer = writer
-
-    @property
-    def name(self) -> str:
-        """The log's name, as error messages show it, without passwords."""
-        return self._reader.name
 
     @property
     def writer(self) -> Writer:
@@ -178,9 +176,9 @@ class StoredFeeds:
         with reading(what):
             if type(first_cursor) is not int:
                 raise TypeError("its cursor is not a number")
-            feed, events = self._codec.opened(feed), None if events is None else self._codec.opened_events(events)
+            feed, events = self.codec.opened(feed), None if events is None else self.codec.opened_events(events)
             part = unpack_feed(feed, topic, events)
-            derived = self._codec.derived(part, topic, recorded_at, events or b"", what) if part.version else ()
+            derived = self.codec.derived(part, topic, recorded_at, events or b"", what) if part.version else ()
             segments = (*part.segments, *derived)
             return FeedRow(topic, first_cursor, segments, has_events=count != 0, derived=len(derived))
 
@@ -198,7 +196,7 @@ class StoredFeeds:
             )
         except msgspec.ValidationError as error:
             raise self._damaged_row(f"the row of request {row[0]!r} in the table requests", error) from error
-        opened = self._codec.opened
+        opened = self.codec.opened
         return msgspec.structs.replace(found, digest=opened(found.digest), note=opened(found.note))
 
     def _damaged_row(self, what: str, error: Exception) -> LogUnusableError:

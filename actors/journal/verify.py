@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 
 from reenact.actors.journal.evidence import Evidence, sqlite_evidence
 from reenact.actors.journal.examination import Examination
 from reenact.actors.journal.faults import translated
-from reenact.actors.journal.opening import is_postgres
-from reenact.actors.journal.postgres.driver import require_driver
+from reenact.actors.journal.opening import is_postgres, require_driver
 from reenact.actors.journal.schema import refuse_pipe
 from reenact.actors.journal.sqlite_reader import connect_to_read
 from reenact.actors.journal.walk import Finding
@@ -19,19 +17,16 @@ from reenact.actors.journal.walk import Finding
 __all__ = ["Finding", "evidence_of", "verify"]
 
 
-def verify(log: sqlite3.Connection | str | os.PathLike[str]) -> list[Finding]:
+def verify(log: str | os.PathLike[str]) -> list[Finding]:
     """Return what is wrong with the log, reading it in one pass and in bounded memory; nothing is repaired.
 
-    The log is a file, an open connection to it, or the URL of one in PostgreSQL. For each stream, and each feed, the
+    The log is a file, or the URL of one in PostgreSQL. For each stream, and each feed, the
     first damaged record is reported. The content of events is not checked.
 
     Raises:
         ConfigurationError: the URL is invalid, or a dependency is not installed.
         StorageError: the log cannot be read to its end.
     """
-    if isinstance(log, sqlite3.Connection):
-        with sqlite_evidence(log) as evidence:
-            return list(Examination(evidence).findings())
     with evidence_of(log) as evidence:
         return list(Examination(evidence).findings())
 

@@ -6,14 +6,13 @@
 from __future__ import annotations
 
 import logging
-import os
-import random
 import sys
 import threading
 import weakref
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, ClassVar, Self, TypeVar
+from uuid import uuid4
 
 import pykka
 from pykka.messages import ProxyCall, ProxyGetAttr, ProxySetAttr
@@ -38,8 +37,6 @@ _OWN_STATE = ("_begun", "_supervised_failure", "_departed", "_keeper", "_letters
 """Attributes that an actor gets when it starts to run; its constructor must not have set them."""
 
 _log = logging.getLogger("pykka")
-_random = random.Random()  # noqa: S311 - a urn is no secret
-os.register_at_fork(after_in_child=_random.seed)
 _lazy_creation_lock = threading.Lock()  # protects what is created lazily, since few actors need it
 
 A = TypeVar("A", bound="PooledActor")
@@ -86,7 +83,7 @@ class PooledRef(pykka.ActorRef[A]):
         urn = self._urn
         if urn is None:
             with _lazy_creation_lock:
-                urn = self._urn = self._urn or _new_urn()
+                urn = self._urn = self._urn or uuid4().urn
         return urn
 
     @property
@@ -535,10 +532,3 @@ def _reserved_names(kind: type) -> set[str]:
     """Return the names of a kernel class that a subclass must not define."""
     names = {*vars(kind), *vars(kind).get("__annotations__", ())} - {"_abc_impl"}  # every abstract class has that one
     return {name for name in names if name in _RESERVED or (name.startswith("_") and not name.startswith("__"))}
-
-
-def _new_urn() -> str:
-    # Like `uuid.uuid4().urn`, which takes three times as long; it need not be secret. A generator of its own, so that a
-    # program that seeds the global one gets its own sequence, and actors still get unique names.
-    digits = f"{_random.getrandbits(128):032x}"
-    return f"urn:uuid:{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"

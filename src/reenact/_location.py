@@ -13,8 +13,7 @@ from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.faults import translated
 from reenact.actors.journal.fence import Fence
 from reenact.actors.journal.lock import FileStreamLocks, StreamLocks, writer_of
-from reenact.actors.journal.opening import file_of, is_postgres, open_journal
-from reenact.actors.journal.postgres.driver import require_driver
+from reenact.actors.journal.opening import file_of, is_postgres, open_journal, require_driver
 from reenact.actors.journal.schema import check_file
 from reenact.actors.journal.stored import StoredJournal
 from reenact.domain.errors import ConfigurationError

@@ -13,6 +13,8 @@ import pytest
 from hypothesis import assume, given, reject
 from hypothesis import strategies as st
 
+from reenact.actors.journal.evidence import sqlite_evidence
+from reenact.actors.journal.examination import Examination
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.journal.verify import Finding, verify
@@ -63,7 +65,8 @@ def changing(whole: Path) -> Generator[tuple[sqlite3.Connection, list[Finding]]]
                 yield connection, found
         except sqlite3.IntegrityError:
             reject()  # a key that is taken cannot even be forged
-        found += verify(connection)
+        with sqlite_evidence(connection) as evidence:
+            found += Examination(evidence).findings()
 
 
 def keys(connection: sqlite3.Connection) -> list[Key]:

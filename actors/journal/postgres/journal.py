@@ -233,7 +233,7 @@ class PostgresJournal(StoredJournal):
             if heard:
                 row = self._decode_row((stream, cursor, recorded_at, count, events, feed))
                 return WrittenRow(number, stream, cursor, heard, row)
-            recorded = self._codec.readable(cells_of([(stream, version, position, cause, events)]))
+            recorded = self.codec.readable(cells_of([(stream, version, position, cause, events)]))
             return WrittenRow(number, stream, cursor, heard, events=tuple(recorded))
         except KeyDestroyedError:
             return WrittenRow(number, stream, cursor, heard)

@@ -90,7 +90,8 @@ class PostgresLocks:
             psycopg.Error: the server cannot be reached.
         """
         self._address = address
-        self._is_shared = shared
+        self.is_shared = shared
+        """Whether other processes may write the log, too."""
         self._lock_names = ("nodes", "streams") if as_node else ("streams", "nodes")
         self._pid = os.getpid()
         # Held while the connection is used.
@@ -120,11 +121,6 @@ class PostgresLocks:
         address = address_of(url)
         with translated(address.name):
             return cls(address, shared=True, as_node=as_node)
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether other processes may write the log, too."""
-        return self._is_shared
 
     def hold(self) -> tuple[int, int]:
         """Return the key of the lock that is held as long as all the others, and how often they were lost.
@@ -241,11 +237,11 @@ class PostgresLocks:
         settings = {**_SETTINGS, "application_name": _name_for(connection)}
         connection.execute(SET, (list(settings), list(settings.values())))
         lock, key = _key_of(self._address, "writer"), secrets.randbits(63)
-        attempt = "pg_try_advisory_lock_shared" if self._is_shared else "pg_try_advisory_lock"
+        attempt = "pg_try_advisory_lock_shared" if self.is_shared else "pg_try_advisory_lock"
         if connection.execute(f"SELECT {attempt}({lock})".encode()).fetchone() != (True,):
             owner = _holder(connection, lock) or Owner(None)
             raise _locked_error(self._address.name, owner)
-        if self._is_shared:
+        if self.is_shared:
             own, other = (_key_of(self._address, "writers", way) for way in self._lock_names)
             # Both take their own lock first, so of two that come at once at least one sees the other.
             connection.execute(f"SELECT pg_advisory_lock_shared({own})".encode())
@@ -259,7 +255,7 @@ class PostgresLocks:
         """Record that the locks are lost, including those on streams."""
         connection.close()
         self._connection = None
-        if self._streams or not self._is_shared:
+        if self._streams or not self.is_shared:
             self._losses += 1
         self._streams.clear()
         self._wake_sender.send(b".")

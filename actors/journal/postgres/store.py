@@ -66,6 +66,8 @@ class PostgresStore:
         Raises:
             psycopg.Error: the server cannot be reached.
         """
+        self.name = address.name
+        """The log's name, as error messages show it."""
         self._address = address
         self._settings = {
             **PLAIN,
@@ -74,7 +76,8 @@ class PostgresStore:
         }
         self._connection: Connection | None = None
         self._procedure = Procedure(address)
-        self._writer = uuid4().hex
+        self.writer = uuid4().hex
+        """The unique name of this store as a writer."""
         self._locks = locks
         self._key = 0
         self._losses = 0
@@ -93,16 +96,6 @@ class PostgresStore:
         self._replaced: list[Replaced] = []
         self._tracked: dict[str, int | None] = {}
         self._is_end_assumed = False
-
-    @property
-    def name(self) -> str:
-        """The log's name, as error messages show it."""
-        return self._address.name
-
-    @property
-    def writer(self) -> str:
-        """The unique name of this store as a writer."""
-        return self._writer
 
     @property
     def connection(self) -> Connection:
@@ -205,7 +198,7 @@ class PostgresStore:
             written = self._procedure.run(
                 self._usable_connection(),
                 changes,
-                me=self._writer,
+                me=self.writer,
                 presence=self._key,
                 end=self._end,
                 knows=knows,
@@ -254,7 +247,7 @@ class PostgresStore:
 
     def fault(self, error: Exception) -> StorageError:
         """Return the library's error for an exception."""
-        return fault(error, self._address.name)
+        return fault(error, self.name)
 
     def close(self) -> None:
         """Close the connection. Idempotent."""
@@ -268,7 +261,7 @@ class PostgresStore:
         row: tuple[int, int, str] | None = self._execute(_READ_LOG_END).fetchone()
         self._losses = losses
         # An exclusive writer has missed nothing if it was the last one to write.
-        if self._locks.is_shared or row is None or not (row[2] == self._writer or row == self._found):
+        if self._locks.is_shared or row is None or not (row[2] == self.writer or row == self._found):
             self._is_taken_over = True
             raise StorageError(f"{self.name}: the locks were lost, and others may have written since")
 
