@@ -27,17 +27,16 @@ from reenact.actors.journal.replacement import replace
 from reenact.actors.journal.requests import (
     UNDER_WAY,
     Deleted,
+    Deletion,
     Encoded,
     Foreign,
     Forgetting,
-    MarkDeletion,
     Marking,
     Other,
     Purge,
     Recovery,
     Replacement,
     Request,
-    RequestDeletion,
     RowImport,
     Step,
 )
@@ -190,10 +189,8 @@ class Batch:
                 self._snapshots.clear()
             case Marking(marks=marks):
                 self._side_table_changes().mark(marks)
-            case MarkDeletion(consumers=consumers, before=before):
-                return Deleted(0, self.position, self._side_table_changes().delete_marks(consumers, before))
-            case RequestDeletion(ids=ids, before=before):
-                return Deleted(0, self.position, self._side_table_changes().delete_requests(ids, before))
+            case Deletion(table=table, keys=keys, before=before):
+                return Deleted(0, self.position, self._side_table_changes().delete(table, keys, before))
             case Replacement(topic=topic):
                 refusal = self._shard_moved_error([topic]) or replace(self._store, request, self._codec)
                 if refusal is not None:

@@ -8,6 +8,7 @@ from typing import ClassVar, TypeAlias
 import msgspec
 
 from reenact.actors.journal.api import Append, Committed, Done, Mark, Remembered
+from reenact.actors.journal.store import SideTable
 from reenact.domain.chain import DataKey, Row, Timer
 
 
@@ -81,23 +82,15 @@ class Marking(msgspec.Struct, frozen=True):
     done: Done
 
 
-class MarkDeletion(msgspec.Struct, frozen=True):
-    """Deletes the marks of these consumers, given by topic and client id, that were last updated before the time.
+class Deletion(msgspec.Struct, frozen=True):
+    """Deletes those of the rows with these keys that are from before the time, from one of the tables beside the steps.
 
-    The outcome is `Deleted`.
+    A key is the topic and the client id of a consumer, or the id of a request. The outcome is `Deleted`.
     """
 
     stream: ClassVar[str] = ""  # concerns no stream
-    consumers: Sequence[tuple[str, str]]
-    before: int
-    done: Done
-
-
-class RequestDeletion(msgspec.Struct, frozen=True):
-    """Deletes those of the requests that took effect before the time. The outcome is `Deleted`."""
-
-    stream: ClassVar[str] = ""  # concerns no stream
-    ids: Sequence[str]
+    table: SideTable
+    keys: Sequence[tuple[str, ...]]
     before: int
     done: Done
 
@@ -146,9 +139,7 @@ class RowImport(msgspec.Struct, frozen=True):
     more: bool = False
 
 
-Other: TypeAlias = (
-    RowImport | Foreign | Forgetting | Recovery | Purge | Marking | MarkDeletion | RequestDeletion | Replacement
-)
+Other: TypeAlias = RowImport | Foreign | Forgetting | Recovery | Purge | Marking | Deletion | Replacement
 """Any request that is not a step."""
 
 Request: TypeAlias = Step | Other
@@ -171,7 +162,7 @@ def streams_of(requests: Iterable[Request]) -> Iterator[str]:
             case RowImport(rows=rows):
                 for row in rows:
                     yield row.stream
-            case Purge() | Marking() | MarkDeletion() | RequestDeletion() | Replacement():
+            case Purge() | Marking() | Deletion() | Replacement():
                 pass
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from reenact.actors.journal.api import Mark, Remembered
 from reenact.actors.journal.requests import Request, remembered_of
-from reenact.actors.journal.store import Changes, Store, Values
+from reenact.actors.journal.store import Changes, SideTable, Store, Values
 from reenact.domain.chain import request_proof
 
 
@@ -29,11 +29,14 @@ class SideTableChanges:
             cursor, at = gathered.get(key, (mark.cursor, mark.at))
             gathered[key] = (max(cursor, mark.cursor), max(at, mark.at))
 
-    def delete_marks(self, consumers: Sequence[tuple[str, str]], before: int) -> int:
-        """Delete marks, including those added here, and return their number."""
-        self._store.write_marks(self._mark_values())
-        self._marks.clear()
-        return self._store.delete_marks(consumers, before)
+    def delete(self, table: SideTable, keys: Sequence[tuple[str, ...]], before: int) -> int:
+        """Delete marks, including those added here, or requests of earlier transactions, and return their number."""
+        if table == "consumers":
+            self._store.write_marks(self._mark_values())
+            self._marks.clear()
+        else:
+            self._known_ids = None
+        return self._store.delete(table, keys, before)
 
     def remembers(self, request_id: str) -> bool:
         """Return whether the request has taken effect, or takes effect in this transaction."""
@@ -44,11 +47,6 @@ class SideTableChanges:
     def remember(self, request: Remembered) -> None:
         """Add a request that has not been carried out before."""
         self._remembered[request.id] = request
-
-    def delete_requests(self, request_ids: Sequence[str], before: int) -> int:
-        """Delete requests of earlier transactions and return their number."""
-        self._known_ids = None
-        return self._store.delete_requests(request_ids, before)
 
     def fill(self, changes: Changes) -> None:
         """Add the collected changes to those of the transaction."""

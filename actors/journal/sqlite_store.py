@@ -12,7 +12,7 @@ from msgspec.structs import astuple
 
 from reenact.actors.journal.faults import fault
 from reenact.actors.journal.schema import CELLS
-from reenact.actors.journal.store import LAST, LAST_OF_ALL, ROWS, STEP, Changes, Values, rows_between
+from reenact.actors.journal.store import LAST, LAST_OF_ALL, ROWS, STEP, Changes, SideTable, Values, rows_between
 from reenact.actors.journal.wal_checkpoint import WalCheckpointer
 from reenact.domain.chain import DataKey, End, Row
 from reenact.domain.errors import LogUnusableError, StorageError
@@ -69,13 +69,15 @@ _UPSERT_MARKS = Insertion(
         SET cursor = max(cursor, excluded.cursor), seen_at = max(seen_at, excluded.seen_at)
     """,
 )
-_DELETE_MARK = "DELETE FROM consumers WHERE topic = ? AND client_id = ? AND seen_at < ?"
 _INSERT_REQUESTS = Insertion("requests", columns=5)
 _INSERT_KEYS = Insertion(
     "keys", columns=3, then=" ON CONFLICT (id) DO UPDATE SET wrapped = NULL WHERE excluded.wrapped IS NULL"
 )
 _DESTROY_KEYS = "UPDATE keys SET wrapped = NULL WHERE stream = ?"
-_DELETE_REQUEST = "DELETE FROM requests WHERE id = ? AND at < ?"
+_DELETE_OLD: dict[SideTable, str] = {
+    "consumers": "DELETE FROM consumers WHERE topic = ? AND client_id = ? AND seen_at < ?",
+    "requests": "DELETE FROM requests WHERE id = ? AND at < ?",
+}
 
 
 _logger = logging.getLogger("reenact.journal")
@@ -177,15 +179,10 @@ class SqliteStore:
         self._begin_transaction()
         _UPSERT_MARKS.run(self.connection, marks)
 
-    def delete_marks(self, consumers: Sequence[tuple[str, str]], before: int) -> int:
-        """Delete the marks of these consumers that were last updated before the time."""
+    def delete(self, table: SideTable, keys: Sequence[tuple[str, ...]], before: int) -> int:
+        """Delete those of the rows with these keys that are from before the time."""
         self._begin_transaction()
-        return self.connection.executemany(_DELETE_MARK, [(*consumer, before) for consumer in consumers]).rowcount
-
-    def delete_requests(self, request_ids: Sequence[str], before: int) -> int:
-        """Delete those of the requests that took effect before the time."""
-        self._begin_transaction()
-        return self.connection.executemany(_DELETE_REQUEST, [(each, before) for each in request_ids]).rowcount
+        return self.connection.executemany(_DELETE_OLD[table], [(*key, before) for key in keys]).rowcount
 
     def commit(self, changes: Changes, meanwhile: Callable[[], None]) -> None:
         """Write the changes, call `meanwhile`, and commit."""

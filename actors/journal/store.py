@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -36,6 +36,9 @@ Values: TypeAlias = list[int | str | bytes | None]
 
 A tuple for each row would be one more object for the garbage collector.
 """
+
+SideTable: TypeAlias = Literal["consumers", "requests"]
+"""A table beside the steps whose old rows are deleted."""
 
 NEWEST_FIRST = "ORDER BY version DESC, cursor DESC"
 """The order of a stream's rows, last one first."""
@@ -165,12 +168,8 @@ class Store(Protocol):
         """Record the progress of consumers, without going back."""
         ...
 
-    def delete_marks(self, consumers: Sequence[tuple[str, str]], before: int) -> int:
-        """Delete the marks of these consumers that were last updated before the time; return their number."""
-        ...
-
-    def delete_requests(self, request_ids: Sequence[str], before: int) -> int:
-        """Delete those of the requests that took effect before the time; return their number."""
+    def delete(self, table: SideTable, keys: Sequence[tuple[str, ...]], before: int) -> int:
+        """Delete those of the rows with these keys that are from before the time; return their number."""
         ...
 
     def commit(self, changes: Changes, meanwhile: Callable[[], None]) -> None:

@@ -6,18 +6,21 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
+from typing import TypeVar
 
 import msgspec
 
-from reenact.actors.journal.api import Done, FeedRow, Mark, Outcome, Remembered, Segment, raise_if_error
+from reenact.actors.journal.api import Done, FeedRow, Mark, Remembered, Segment, raise_if_error
 from reenact.actors.journal.codec import EventCodec, KeyDestroyedError
-from reenact.actors.journal.requests import Deleted, MarkDeletion, Marking, Replacement, RequestDeletion
+from reenact.actors.journal.requests import Deleted, Deletion, Marking, Replacement
 from reenact.actors.journal.seeking import HEARD_AT, MOST, Cells, heard_at
-from reenact.actors.journal.store import LAST, NEWEST_FIRST, Reader
+from reenact.actors.journal.store import LAST, NEWEST_FIRST, Reader, SideTable
 from reenact.actors.journal.writer import Writer
 from reenact.domain.chain import End
 from reenact.domain.errors import LogUnusableError, StorageError, UnstorableError, reading
 from reenact.domain.stream.feed import pack_segments, unpack_feed
+
+Side = TypeVar("Side", Mark, Remembered)
 
 _FEED = "SELECT stream, cursor, recorded_at, count, events, feed FROM steps"
 _READ_FEED = f"""
@@ -33,12 +36,14 @@ _READ_STALE = """
 _MARKS = "SELECT topic, client_id, cursor, seen_at FROM consumers"
 _READ_MARK = f"{_MARKS} WHERE topic = ? AND client_id = ?"
 _READ_MARKS = f"{_MARKS} WHERE topic = ? ORDER BY client_id"
-_READ_OLD_MARKS = """
-    SELECT topic, client_id FROM consumers
-    WHERE (topic, client_id) > (?, ?) AND seen_at < ? ORDER BY topic, client_id LIMIT ?
-"""
+_READ_OLD: dict[SideTable, str] = {
+    "consumers": """
+        SELECT topic, client_id FROM consumers
+        WHERE (topic, client_id) > (?, ?) AND seen_at < ? ORDER BY topic, client_id LIMIT ?
+    """,
+    "requests": "SELECT id FROM requests WHERE id > ? AND at < ? ORDER BY id LIMIT ?",
+}
 _READ_REQUEST = "SELECT id, digest, note, at FROM requests WHERE id = ?"
-_READ_OLD_REQUESTS = "SELECT id FROM requests WHERE id > ? AND at < ? ORDER BY id LIMIT ?"
 _BACKWARDS_PAGE = 16
 _DELETION_PAGE = 500
 
@@ -118,14 +123,7 @@ class StoredFeeds:
             RuntimeClosedError: the journal is closed.
             StorageError: the log cannot be written, or was opened for reading only.
         """
-        writer, kept, count = self.writer, frozenset(keep), 0
-        last: tuple[str, str] = ("", "")
-        # A reader searches for the old marks, so that the writer is occupied only briefly at a time.
-        while found := self._reader.select(_READ_OLD_MARKS, (*last, before, _DELETION_PAGE)):
-            last = found[-1]
-            consumers = [each for each in found if each not in kept]
-            count += _deleted_count(writer.wait(partial(MarkDeletion, consumers, before)))
-        return count
+        return self._delete_old("consumers", ("", ""), before, frozenset(keep))
 
     def remembered(self, request_id: str) -> Remembered | None:
         """Return the request if it has taken effect.
@@ -143,12 +141,7 @@ class StoredFeeds:
             RuntimeClosedError: the journal is closed.
             StorageError: the log cannot be written, or was opened for reading only.
         """
-        writer, count, last = self.writer, 0, ""
-        while found := self._reader.select(_READ_OLD_REQUESTS, (last, before, _DELETION_PAGE)):
-            ids = [each for (each,) in found]
-            last = ids[-1]
-            count += _deleted_count(writer.wait(partial(RequestDeletion, ids, before)))
-        return count
+        return self._delete_old("requests", ("",), before)
 
     def replace_feed(self, topic: str, first_cursor: int, last_cursor: int, segments: Sequence[Segment]) -> None:
         """Replace the rows that hold exactly these cursors by one sealed row, as described in `api.FeedJournal`.
@@ -170,6 +163,21 @@ class StoredFeeds:
         """Return up to `limit` unsealed feed rows after a row number, as described in `api.FeedJournal`."""
         return self._reader.select(_READ_STALE, (after, limit))
 
+    def _delete_old(
+        self, table: SideTable, last: tuple[str, ...], before: int, kept: Collection[tuple[str, ...]] = ()
+    ) -> int:
+        """Delete the rows with keys above `last` that are from before the time, and return their number."""
+        writer, count = self.writer, 0
+        # A reader searches for the old rows, so that the writer is occupied only briefly at a time.
+        while found := self._reader.select(_READ_OLD[table], (*last, before, _DELETION_PAGE)):
+            last = found[-1]
+            keys = [each for each in found if each not in kept]
+            if keys:
+                outcome = writer.wait(partial(Deletion, table, keys, before))
+                raise_if_error(outcome)
+                count += outcome.count if isinstance(outcome, Deleted) else 0
+        return count
+
     def _decode_row(self, cells: Cells) -> FeedRow:
         topic, first_cursor, recorded_at, count, events, feed = cells
         what = f"{self.name}: row {first_cursor!r} of the feed of {topic!r}"
@@ -183,26 +191,16 @@ class StoredFeeds:
             return FeedRow(topic, first_cursor, segments, has_events=count != 0, derived=len(derived))
 
     def _decode_mark(self, row: tuple[object, ...]) -> Mark:
-        try:
-            return msgspec.convert(dict(zip(Mark.__struct_fields__, row, strict=True)), Mark)
-        except msgspec.ValidationError as error:
-            what = f"the row of consumer {row[1]!r} of {row[0]!r} in the table consumers"
-            raise self._damaged_row(what, error) from error
+        return self._convert(row, Mark, f"consumer {row[1]!r} of {row[0]!r} in the table consumers")
 
     def _decode_remembered(self, row: tuple[object, ...]) -> Remembered:
-        try:
-            found = msgspec.convert(
-                dict(zip(Remembered.__struct_fields__, row, strict=True)), Remembered, builtin_types=(bytes,)
-            )
-        except msgspec.ValidationError as error:
-            raise self._damaged_row(f"the row of request {row[0]!r} in the table requests", error) from error
+        found = self._convert(row, Remembered, f"request {row[0]!r} in the table requests")
         opened = self.codec.opened
         return msgspec.structs.replace(found, digest=opened(found.digest), note=opened(found.note))
 
-    def _damaged_row(self, what: str, error: Exception) -> LogUnusableError:
-        return LogUnusableError(f"{self.name}: {what} is damaged ({error}); restore a copy of the log")
-
-
-def _deleted_count(outcome: Outcome) -> int:
-    raise_if_error(outcome)
-    return outcome.count if isinstance(outcome, Deleted) else 0
+    def _convert(self, row: tuple[object, ...], kind: type[Side], what: str) -> Side:
+        try:
+            return msgspec.convert(dict(zip(kind.__struct_fields__, row, strict=True)), kind, builtin_types=(bytes,))
+        except msgspec.ValidationError as error:
+            message = f"{self.name}: the row of {what} is damaged ({error}); restore a copy of the log"
+            raise LogUnusableError(message) from error

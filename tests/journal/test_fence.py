@@ -20,14 +20,13 @@ from reenact.actors.journal.postgres.connecting import Connection, connect, spel
 from reenact.actors.journal.postgres.store import PostgresStore
 from reenact.actors.journal.records import open_records
 from reenact.actors.journal.requests import (
+    Deletion,
     Encoded,
     Foreign,
-    MarkDeletion,
     Marking,
     Purge,
     Replacement,
     Request,
-    RequestDeletion,
     RowImport,
     Step,
 )
@@ -313,8 +312,8 @@ def test_what_belongs_to_no_stream_needs_no_epoch(journal: StoredJournal, node: 
     node.epochs.clear()
     makers: list[Callable[[Done], Request]] = [
         lambda done: Marking((Mark(A, "phone", 0, 1),), done),
-        lambda done: MarkDeletion([(A, "phone")], 5, done),
-        lambda done: RequestDeletion(["r1"], 5, done),
+        lambda done: Deletion("consumers", [(A, "phone")], 5, done),
+        lambda done: Deletion("requests", [("r1",)], 5, done),
         lambda done: Foreign(done, tracking=("reader", 5)),
         Purge,
     ]

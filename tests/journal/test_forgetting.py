@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from reenact.actors.journal.api import Append, Committed, Mark, Outcome, Remembered
-from reenact.actors.journal.requests import Deleted, MarkDeletion, Marking, RequestDeletion, Step
+from reenact.actors.journal.requests import Deleted, Deletion, Marking, Step
 from reenact.actors.journal.stored import StoredJournal
 from reenact.domain.errors import RequestReusedError
 from tests.journal.support import acknowledge, settle_together
@@ -29,7 +29,7 @@ def test_a_mark_of_the_same_commit_is_old_or_it_is_not(journal: StoredJournal, a
     acknowledge(journal, Mark("s1", "a", 3, 1))
 
     _, deleted = settle_together(
-        journal, partial(Marking, (Mark("s1", "a", 2, at),)), partial(MarkDeletion, CONSUMERS, 5)
+        journal, partial(Marking, (Mark("s1", "a", 2, at),)), partial(Deletion, "consumers", CONSUMERS, 5)
     )
 
     assert count_of(deleted) == (0 if left else 1)
@@ -40,7 +40,7 @@ def test_a_consumer_that_is_forgotten_begins_anew_in_the_same_commit(journal: St
     acknowledge(journal, Mark("s1", "a", 9, 1), Mark("s2", "a", 9, 1))
 
     deleted, _ = settle_together(
-        journal, partial(MarkDeletion, CONSUMERS, 5), partial(Marking, (Mark("s1", "a", 2, 3),))
+        journal, partial(Deletion, "consumers", CONSUMERS, 5), partial(Marking, (Mark("s1", "a", 2, 3),))
     )
 
     assert count_of(deleted) == 1
@@ -53,7 +53,7 @@ def test_a_request_that_is_forgotten_can_be_carried_out_in_the_same_commit(journ
     refused, deleted, again, still_refused = settle_together(
         journal,
         carrying_out("r1"),
-        partial(RequestDeletion, ("r1", "r2", "r3"), 5),
+        partial(Deletion, "requests", (("r1",), ("r2",), ("r3",)), 5),
         carrying_out("r1", at=7),
         carrying_out("r2"),
     )

@@ -20,13 +20,12 @@ from reenact.actors.journal.postgres.address import Address
 from reenact.actors.journal.postgres.connecting import Connection, connect
 from reenact.actors.journal.records import open_records
 from reenact.actors.journal.requests import (
+    Deletion,
     Encoded,
     Foreign,
-    MarkDeletion,
     Purge,
     Recovery,
     Replacement,
-    RequestDeletion,
     RowImport,
 )
 from reenact.actors.journal.stored import StoredJournal
@@ -76,11 +75,11 @@ def _add_foreign(journal: StoredJournal, nth: int, done: Done) -> None:
 
 
 def _forget_marks(journal: StoredJournal, nth: int, done: Done) -> None:
-    journal.writer.submit(MarkDeletion([("s1", "phone"), ("s1", "desk")], nth, done))
+    journal.writer.submit(Deletion("consumers", [("s1", "phone"), ("s1", "desk")], nth, done))
 
 
 def _forget_requests(journal: StoredJournal, nth: int, done: Done) -> None:
-    journal.writer.submit(RequestDeletion([f"r{number}" for number in range(2000)], nth, done))
+    journal.writer.submit(Deletion("requests", [(f"r{number}",) for number in range(2000)], nth, done))
 
 
 def _purge(journal: StoredJournal, _nth: int, done: Done) -> None:

@@ -23,7 +23,7 @@ from reenact.actors.journal.postgres.connecting import LOCK_TIMEOUT, PLAIN, SET,
 from reenact.actors.journal.postgres.faults import fault
 from reenact.actors.journal.postgres.locks import PostgresLocks
 from reenact.actors.journal.postgres.schema import EPOCH
-from reenact.actors.journal.store import LAST, ROWS, Changes, DecideAgainError, Values, rows_between
+from reenact.actors.journal.store import LAST, ROWS, Changes, DecideAgainError, SideTable, Values, rows_between
 from reenact.domain.chain import DataKey, End, Row
 from reenact.domain.errors import StorageError
 
@@ -43,16 +43,18 @@ _REMEMBERED = "SELECT id FROM requests WHERE id = ANY (?::text[])"
 _ROWS = ROWS.format(cells=", ".join(Row.__struct_fields__))
 _TRACKING = "SELECT notification_id FROM tracking WHERE application_name = ?"
 _UPSERT_MARKS = UPSERT_MARKS.format("?::text[]", "?::text[]", "?::bigint[]", "?::bigint[]")
-_DELETE_MARKS = """
-    DELETE FROM consumers WHERE (topic, client_id) IN (SELECT * FROM unnest(?::text[], ?::text[])) AND seen_at < ?
-"""
+_DELETE_OLD: dict[SideTable, str] = {
+    "consumers": """
+        DELETE FROM consumers WHERE (topic, client_id) IN (SELECT * FROM unnest(?::text[], ?::text[])) AND seen_at < ?
+    """,
+    "requests": "DELETE FROM requests WHERE id = ANY (?::text[]) AND at < ?",
+}
 _SELECT_LOST_SHARDS = """
     SELECT shard, epoch FROM unnest(?::integer[], ?::bigint[]) AS held (shard, epoch) WHERE (shard, epoch) NOT IN (
         SELECT shard, epoch FROM shards WHERE owner = ?
     )
 """
 _INSERT_KEY = "INSERT INTO keys (id, stream, wrapped) VALUES (?, ?, ?)"
-_DELETE_REQUESTS = "DELETE FROM requests WHERE id = ANY (?::text[]) AND at < ?"
 
 
 class PostgresStore:
@@ -169,16 +171,11 @@ class PostgresStore:
         if marks:
             self._execute(_UPSERT_MARKS, *(marks[column::4] for column in range(4)))
 
-    def delete_marks(self, consumers: Sequence[tuple[str, str]], before: int) -> int:
-        """Delete the marks of these consumers that were last updated before the time, at once."""
-        topics, clients = [topic for topic, _ in consumers], [client for _, client in consumers]
-        return self._execute(_DELETE_MARKS, topics, clients, before).rowcount
-
-    def delete_requests(self, request_ids: Sequence[str], before: int) -> int:
-        """Delete those of the requests that took effect before the time, at once."""
-        if self._is_end_assumed:  # earlier requests of the batch have not been looked up
+    def delete(self, table: SideTable, keys: Sequence[tuple[str, ...]], before: int) -> int:
+        """Delete those of the rows with these keys that are from before the time, at once."""
+        if table == "requests" and self._is_end_assumed:  # earlier requests of the batch have not been looked up
             self._decide_again("requests are forgotten")
-        return self._execute(_DELETE_REQUESTS, list(request_ids), before).rowcount
+        return self._execute(_DELETE_OLD[table], *map(list, zip(*keys, strict=True)), before).rowcount
 
     def keep_key(self, key: DataKey) -> None:
         """Write a key to the log at once, outside any batch."""
