@@ -11,7 +11,6 @@ import sys
 import threading
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
-from functools import cache
 from typing import NamedTuple, Protocol
 from weakref import WeakSet
 
@@ -49,7 +48,6 @@ class WriterLock:
         self._descriptor, self.is_alone = _open_locked(path, shared=shared)
         """Whether no other process holds the lock at present."""
         _held.add(self)
-        _leave_locks_to_the_parent()
 
     def share(self) -> None:
         """Let other processes share the lock.
@@ -221,15 +219,13 @@ def _sharer_of(path: str) -> int | None:
         os.close(descriptor)
 
 
-@cache
 def _leave_locks_to_the_parent() -> None:
-    """Release the locks in every forked child: the kernel keeps them held while any copy of the descriptor is open."""
-    os.register_at_fork(after_in_child=_release_all)
-
-
-def _release_all() -> None:
+    """Release the locks in a forked child: the kernel keeps them held while any copy of the descriptor is open."""
     for lock in list(_held):
         lock.release()
+
+
+os.register_at_fork(after_in_child=_leave_locks_to_the_parent)
 
 
 def _open_locked(path: str, *, shared: bool) -> tuple[int, bool]:

@@ -103,7 +103,6 @@ class PostgresLocks:
         self._connection: Connection | None = None
         self._take_connection()
         _held.add(self)
-        _leave_locks_to_the_parent()
         # The watching thread sleeps until data arrives here or on the connection.
         self._wake_receiver, self._wake_sender = socket.socketpair()
         self._thread = threading.Thread(target=self._keep_locks, name="reenact-locks", daemon=True)
@@ -358,12 +357,10 @@ def _host() -> str:
     return re.sub(r"[^!-~]", "?", socket.gethostname())[:40]
 
 
-@cache
 def _leave_locks_to_the_parent() -> None:
-    """Close every forked child's copies: the server holds the locks as long as any of them is open."""
-    os.register_at_fork(after_in_child=_leave_all_to_the_parent)
-
-
-def _leave_all_to_the_parent() -> None:
+    """Close a forked child's copies: the server holds the locks as long as any of them is open."""
     for locks in list(_held):
         locks.leave_to_the_parent()
+
+
+os.register_at_fork(after_in_child=_leave_locks_to_the_parent)
