@@ -4,30 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import Literal, Protocol, TypeAlias
 
 from reenact.actors.journal.api import Chain, Recorded, Snapshot
 from reenact.actors.journal.codec import EventCodec
+from reenact.actors.journal.examination import Deviation
 from reenact.actors.kernel.lineage import Command, Event, State
-from reenact.actors.kernel.profile import AnyProfile, Profile
+from reenact.actors.kernel.persistent import AnyActor
+from reenact.actors.kernel.profile import Profile
 from reenact.domain.chain import Passed
-
-Deviation: TypeAlias = tuple[Literal["stream", "snapshot", "timer"], int, str, int | None]
-"""What it concerns, the version or time, the problem, and the event's position in the log, if it concerns an event."""
-
-
-class Profiled(Protocol):
-    """A class of event-sourced actors."""
-
-    def profile(self) -> AnyProfile:
-        """Return the profile of the class for the kernel."""
-        ...
 
 
 class ActorsInspection:
     """Replays the streams of the given actor classes: each once, and once more for each stream that branches off it."""
 
-    def __init__(self, actor_classes: Iterable[Profiled], now: int, log_with: Callable[[EventCodec], Chain]) -> None:
+    def __init__(
+        self, actor_classes: Iterable[type[AnyActor]], now: int, log_with: Callable[[EventCodec], Chain]
+    ) -> None:
         """Inspect these classes. `now` is microseconds since 1970-01-01 UTC; `log_with` opens the log with a codec.
 
         Raises:
