@@ -41,9 +41,9 @@ from reenact.actors.journal.requests import (
     Step,
 )
 from reenact.actors.journal.side_table_changes import SideTableChanges
-from reenact.actors.journal.store import Changes, Store, Values
+from reenact.actors.journal.store import Changes, Store
 from reenact.actors.journal.vault import LOG, Key
-from reenact.domain.chain import Row, header_of, part_digest, row_digest
+from reenact.domain.chain import header_of, part_digest, row_digest
 from reenact.domain.errors import ConflictError, LogLockedError, RequestReusedError, ShardMovedError, StorageError
 from reenact.domain.stream.feed import pack_feed, pack_segments
 
@@ -92,16 +92,11 @@ class Batch:
         self._codec = codec
         self.keys: dict[str, Key] = {}
         """Data keys that this batch writes; they may be in the log already."""
-        self._destroyed: list[str] = []
-        self._taken_keys: Values = []
-        self._steps: Values = []
+        self._changes = Changes(number, position, epochs=epochs)
+        self._steps = self._changes.steps
         self._unwritten: dict[str, _PackedAnnouncements] = {}
-        self._rows: list[Row] = []
         self._snapshots: dict[tuple[str, int], Encoded] = {}
-        self._tracking: dict[str, int] = {}
         self._latest_snapshots: dict[str, Snapshot] = {}
-        self._timers_due: dict[str, int | None] = {}
-        self._purges = False
         self._requests: Sequence[Request] = ()
         self._side_tables: SideTableChanges | None = None
         self._epochs = epochs
@@ -120,34 +115,19 @@ class Batch:
 
     def changes(self) -> Changes:
         """Return the changes to write."""
-        latest = self._latest_snapshots
+        changes, latest = self._changes, self._latest_snapshots
         for stream in tuple(self._unwritten):
             self._write_packed(stream)
-        snapshots: Values = []
         for row in self._snapshots.values():
-            snapshots += (row.stream, row.version, row.topic, row.state)
+            changes.snapshots += (row.stream, row.version, row.topic, row.state)
         for snapshot in latest.values():
             state = _sealed(self._key_of(snapshot.stream), snapshot.state)
-            snapshots += (snapshot.stream, snapshot.version, snapshot.topic, state)
-        keys = self._taken_keys
+            changes.snapshots += (snapshot.stream, snapshot.version, snapshot.topic, state)
         for key in self.keys.values():
             if key.row is not None:
-                keys += (key.row.id, key.row.stream, key.row.wrapped)
-        changes = Changes(
-            number=self.number,
-            position=self.position,
-            steps=self._steps,
-            rows=self._rows,
-            purges=self._purges,
-            replaced=list(latest),
-            snapshots=snapshots,
-            due=self._timers_due,
-            tracking=self._tracking,
-            keys=keys,
-            destroyed=self._destroyed,
-            ends=self._heads.told,
-            epochs=self._epochs,
-        )
+                changes.keys += (key.row.id, key.row.stream, key.row.wrapped)
+        changes.number, changes.position = self.number, self.position
+        changes.replaced, changes.ends = list(latest), self._heads.told
         if self._side_tables is not None:
             self._side_tables.fill(changes)
         return changes
@@ -184,7 +164,7 @@ class Batch:
                     self._epochs.recover(stream)
                 return Committed(max(0, self._heads.get(stream)[0]), self.position)
             case Purge():
-                self._purges = True
+                self._changes.purges = True
                 self._latest_snapshots.clear()
                 self._snapshots.clear()
             case Marking(marks=marks):
@@ -231,7 +211,7 @@ class Batch:
         if step.snapshot is not None:
             self._replace_snapshots(step.snapshot)
         if step.due is not msgspec.UNSET:
-            self._timers_due[stream] = step.due
+            self._changes.due[stream] = step.due
         for segment in step.passing:
             if segment.entries:
                 self.publications.append(Publication(None, None, segment))
@@ -253,9 +233,9 @@ class Batch:
             if self._epochs is not None:
                 self._epochs.take(step.stream)
             self._write_packed(step.stream)
-            self._destroyed.append(step.stream)
+            self._changes.destroyed.append(step.stream)
             self._latest_snapshots.pop(step.stream, None)
-            self._timers_due.pop(step.stream, None)
+            self._changes.due.pop(step.stream, None)
             version = self._add_events(step, self._key_of(LOG))
         return Committed(version, self.position)
 
@@ -379,7 +359,7 @@ class Batch:
         self._snapshots.update({(each.stream, each.version): each for each in request.snapshots})
         if request.tracking is not None:
             name, seen = request.tracking
-            self._tracking[name] = seen
+            self._changes.tracking[name] = seen
         return Committed(version, self.position)
 
     def _add_intake(self, intake: RowImport) -> Outcome:
@@ -393,7 +373,7 @@ class Batch:
         for row in intake.rows:
             end = self._heads.get(row.stream)
             self.number += 1
-            self._rows.append(
+            self._changes.rows.append(
                 msgspec.structs.replace(
                     row,
                     number=self.number,
@@ -407,13 +387,13 @@ class Batch:
             self.has_events = self.has_events or row.count > 0
             self._heads.move(row.stream, row.end(end))
         # A timer that the log had of these streams follows from earlier rows; those of the export come last.
-        self._timers_due.update(dict.fromkeys(row.stream for row in intake.rows))
-        self._timers_due.update({timer.stream: timer.due for timer in intake.timers})
+        self._changes.due.update(dict.fromkeys(row.stream for row in intake.rows))
+        self._changes.due.update({timer.stream: timer.due for timer in intake.timers})
         for each in intake.keys:
-            self._taken_keys += (each.id, each.stream, each.wrapped)
+            self._changes.keys += (each.id, each.stream, each.wrapped)
         under_way_since = self._store.tracked(UNDER_WAY)
         if intake.more or under_way_since:
-            self._tracking[UNDER_WAY] = (under_way_since or first) if intake.more else 0
+            self._changes.tracking[UNDER_WAY] = (under_way_since or first) if intake.more else 0
         return Committed(0, self.position)
 
     def _conflict_error(self, request: Foreign) -> ConflictError | None:
@@ -433,7 +413,7 @@ class Batch:
             taken.add(key)
         if request.tracking is not None:
             name, position = request.tracking
-            seen = self._tracking[name] if name in self._tracking else self._store.tracked(name)
+            seen = self._changes.tracking[name] if name in self._changes.tracking else self._store.tracked(name)
             if seen is not None and position <= seen:
                 return ConflictError(name, position - 1, seen)
         return None
@@ -443,7 +423,7 @@ class Batch:
         latest = self._latest_snapshots.get(snapshot.stream)
         if latest is not None:
             return latest.version == snapshot.version
-        return not self._purges and self._store.has_snapshot(snapshot.stream, snapshot.version)
+        return not self._changes.purges and self._store.has_snapshot(snapshot.stream, snapshot.version)
 
 
 def refused_again(error: StorageError) -> StorageError:

@@ -75,26 +75,26 @@ class Changes(msgspec.Struct):
 
     number: int
     position: int
-    steps: Values
+    steps: Values = []
     """Rows with the columns of `STEP`."""
-    rows: Sequence[Row]
+    rows: list[Row] = []
     """Rows imported from another log."""
-    purges: bool
+    purges: bool = False
     """Whether all snapshots are deleted first."""
-    replaced: list[str]
+    replaced: list[str] = []
     """Streams whose snapshots are deleted."""
-    snapshots: Values
+    snapshots: Values = []
     """Stream, version, topic, state."""
-    due: dict[str, int | None]
+    due: dict[str, int | None] = {}
     """The times at which streams are to be woken, None for never."""
-    tracking: dict[str, int]
+    tracking: dict[str, int] = {}
     marks: Values = []
     """Topic, client id, cursor, time; one for each consumer."""
     remembered: Values = []
     """Id, digest, note, time, proof, of requests that are not in the log yet."""
     keys: Values = []
     """Id, stream, wrapped key, of data keys that may be in the log already."""
-    destroyed: Sequence[str] = ()
+    destroyed: list[str] = []
     """Streams whose data keys are destroyed, and whose snapshots and timers are deleted."""
     ends: Mapping[str, End] = {}
     """The stream ends on which all this is based, if the store `foresees`."""
