@@ -152,7 +152,7 @@ class Cell:
         # The waiting messages did not cause the failure.
         error = end.error
         context._fail_all(error if isinstance(error, ReenactError) else ActorFailedError(context.stream, error))
-        directory._report_ended(directory._parent_of(self._key), self._key, error, escalates=end.escalates)
+        directory._report_ended(directory._family.parent(self._key), self._key, error, escalates=end.escalates)
         return False
 
     def _start_again(self) -> None:

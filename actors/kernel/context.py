@@ -119,7 +119,7 @@ class Family:
             return list(self._children.get(parent, ()))
 
     def parent(self, child: Child) -> Key | None:
-        """Return the parent, if there is one."""
+        """Return the parent, if there is one; a dead actor without a log may be forgotten at any time."""
         return self._parents.get(child)
 
     def supervision(self, child: Child) -> Supervision | None:
@@ -186,10 +186,6 @@ class ActorHost(Protocol):
 
     def _stop_children(self, key: Key) -> None:
         """Stop the children of an actor that has ended."""
-
-    def _parent_of(self, child: Child) -> Key | None:
-        """Return the actor's parent, if there is one; a dead actor without a log may be forgotten at any time."""
-        ...
 
     def _report_ended(self, parent: Key | None, child: Child, error: Exception, *, escalates: bool) -> None:
         """Tell the parent, if any, that its child has ended for good, or make the parent fail with it."""

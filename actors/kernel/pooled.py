@@ -482,7 +482,7 @@ class Keeper:
             awaits_stop=mailbox.awaits_stop,
         )
         if end is not None:
-            parent = surroundings._parent_of(failed.actor_ref)  # before it is dead
+            parent = surroundings._family.parent(failed.actor_ref)  # before it is dead
             failed._leave()
             failed._refuse_rest()
             surroundings._report_ended(parent, failed.actor_ref, end.error, escalates=end.escalates)

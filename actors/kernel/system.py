@@ -582,10 +582,6 @@ class ActorSystem:
         """Return whether actors may still be restarted after a backoff."""
         return not self._closing
 
-    def _parent_of(self, child: Child) -> Key | None:
-        """Return the actor's parent, if there is one; a dead actor without a log may be forgotten at any time."""
-        return self._family.parent(child)
-
     def _report_ended(self, parent: Key | None, child: Child, error: Exception, *, escalates: bool) -> None:
         """Tell the parent, if any, that its child has ended for good, or make the parent fail with it."""
         cell = None if parent is None else self._cells.get(parent)
