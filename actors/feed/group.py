@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import NamedTuple, ParamSpec, TypeVar
+from typing import NamedTuple
 
 import msgspec
 
@@ -19,8 +19,6 @@ from reenact.actors.feed.waking import set_result
 from reenact.domain.errors import InvalidInputError, RuntimeClosedError
 from reenact.domain.stream.events import SessionDeleted
 
-P = ParamSpec("P")
-R = TypeVar("R")
 SHARE = 8
 """A subscription may take this fraction of a batch before the next one's turn; what is left is shared again."""
 AT_ONCE = 64
@@ -197,7 +195,7 @@ class Group:
         id.
         """
         self._check_id_unused(id)
-        follower = await self._in_thread(Follower.leave, self._follow, topic, client_id, after)
+        follower = await self._follow(topic, client_id, after)
         span = Span(follower.position.ahead, follower.position.topic.end)
         self._add_member(id, follower)
         return span
@@ -224,7 +222,7 @@ class Group:
         listener = Listener(self._feed.publications, wanted, self._feed.replay, topics)
         self._feed.publications.join(listener)
         try:
-            listener.begin(await self._in_thread(_undo_nothing, self._spans_after, after))
+            listener.begin(await asyncio.wrap_future(self._feed.loops.in_thread(self._spans_after, after)))
             self._add_member(id, listener)
         except BaseException:
             listener.leave()
@@ -305,24 +303,14 @@ class Group:
         self._ready.append(state)
         self._wake()
 
-    async def _in_thread(
-        self, undo: Callable[[R], object], work: Callable[P, R], *given: P.args, **named: P.kwargs
-    ) -> R:
-        """Run the work on a thread and return its result; if this task is cancelled meanwhile, undo the result."""
-
-        def undo_result(done: Future[R]) -> None:
-            if not done.cancelled() and done.exception() is None:
-                undo(done.result())
-
-        future = self._feed.loops.in_thread(work, *given, **named)
+    async def _follow(self, topic: str, client_id: str | None, after: int | None) -> Follower:
+        """Follow the topic, which reads the log, on a thread; if this task is cancelled meanwhile, leave it again."""
+        future = self._feed.loops.in_thread(lambda: Follower(self._feed.follow(topic, client_id, after)))
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
-            future.add_done_callback(undo_result)
+            future.add_done_callback(_leave)
             raise
-
-    def _follow(self, topic: str, client_id: str | None, after: int | None) -> Follower:
-        return Follower(self._feed.follow(topic, client_id, after))
 
     def _spans_after(self, after: dict[str, int]) -> dict[str, tuple[int, int]]:
         return dict(self._feed.span(session_id, cursor) for session_id, cursor in after.items())
@@ -409,5 +397,6 @@ class Group:
             self._taking = None
 
 
-def _undo_nothing(_: object) -> None:
-    pass
+def _leave(done: Future[Follower]) -> None:
+    if not done.cancelled() and done.exception() is None:
+        done.result().leave()
