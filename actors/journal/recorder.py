@@ -287,8 +287,10 @@ class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
         self, tracking_recorder_class: type[JournalTrackingRecorder] | None = None
     ) -> JournalTrackingRecorder:
         """Return a recorder of readers' progress; raises `TypeError`, and what `application_recorder` raises."""
-        given = tracking_recorder_class or self._recorder_class(self.TRACKING_RECORDER_TOPIC, JournalTrackingRecorder)
-        if not issubclass(given, JournalTrackingRecorder):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's own
+        given: type = tracking_recorder_class or self._recorder_class(
+            self.TRACKING_RECORDER_TOPIC, JournalTrackingRecorder
+        )
+        if not issubclass(given, JournalTrackingRecorder):
             message = (
                 f"{given.__qualname__} is not a subclass of JournalTrackingRecorder; give the view the module that it "
                 "is made for, in the setting PERSISTENCE_MODULE with the projection's name before it"

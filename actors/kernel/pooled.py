@@ -438,13 +438,13 @@ class PooledActor(pykka.Actor):
 
     def _refuse_rest(self) -> None:
         for envelope in self._mailbox.drain():
+            if envelope.stops:
+                envelope.answer(None)
+                continue
             dead = pykka.ActorDeadError(f"{self.actor_ref} stopped before handling the message")
             dead.__cause__ = self._supervised_failure
             if envelope.reply_to is None:
-                if not envelope.stops:
-                    self._put_dead_letter(envelope.message, dead)
-            elif envelope.stops:
-                envelope.reply_to.set(None)
+                self._put_dead_letter(envelope.message, dead)
             else:
                 envelope.reply_to.fail(dead)
 
