@@ -22,6 +22,7 @@ from reenact.domain.errors import (
     AgentStoppedError,
     InvalidInputError,
     RuntimeClosedError,
+    SessionForgottenError,
     SessionNotFoundError,
     TurnNotFoundError,
     TurnTimeoutError,
@@ -41,6 +42,7 @@ from reenact.domain.stream.events import (
     Envelope,
     ErrorMessage,
     OutputAccepted,
+    SessionDeleted,
     TurnCompleted,
 )
 
@@ -129,11 +131,14 @@ class AwaitedTurn:
 
         Raises:
             AgentStoppedError: the agent has stopped, and the turn has not begun.
+            SessionForgottenError: the session was forgotten before the end of the turn was received.
         """
         data = envelope.data
         if envelope.context.turn_id != self.turn_id:
             if isinstance(data, AgentStopped) and data.agent_id == self._agent_id:
                 raise AgentStoppedError(data.agent_id, self.session_id, self.turn_id)
+            if isinstance(data, SessionDeleted):  # a deletion alone ends every turn before this event
+                raise SessionForgottenError(self.session_id)
             return False
         match data:
             case AssistantMessage():
@@ -359,6 +364,7 @@ class Turns:
             ConfigurationError: answers cannot be validated against the output.
             TurnNotFoundError: there is no such turn.
             TurnTimeoutError: the turn has not ended in time. It continues.
+            SessionForgottenError: its session was forgotten meanwhile.
             RuntimeClosedError: the runtime is closed.
             StorageError: the log cannot be read.
         """

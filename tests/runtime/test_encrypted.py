@@ -36,6 +36,7 @@ from reenact import (
 )
 from reenact.actors.environment.model import ModelEnvironment
 from reenact.audit import Filter, Redaction, export_log, import_log, open_export, verify_log
+from reenact.events import Envelope
 from reenact.testing import ManualClock, MockEnvironmentFactory, wait_until
 from tests.journal.test_encryption import Service
 from tests.logs import execute, log_at, log_of, stands_in
@@ -436,6 +437,17 @@ def test_who_follows_when_a_session_is_forgotten_hears_the_end_of_it(keyed: Open
     again, anew = list(runtime.events.subscribe("s", "me")), list(runtime.events.stream("s"))
     assert last.type == "session_deleted"
     assert again == anew == [last]
+
+
+def test_who_waits_for_an_answer_is_told_that_the_session_was_forgotten(keyed: Open) -> None:
+    runtime = keyed()
+    furnish(runtime, "s")
+
+    def forget(_: Envelope) -> None:
+        runtime.sessions.forget("s", by="ada")
+
+    with pytest.raises(SessionForgottenError, match="session 's' was forgotten"):
+        runtime.ask("One", session="s", on_event=forget)
 
 
 @pytest.mark.parametrize("read", [Filter(), Filter(session="branch")], ids=["both", "the branch"])
