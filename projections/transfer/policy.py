@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import inspect
 
-from reenact.domain import image, tools
+from reenact.domain import children, image, tools
 from reenact.domain.errors import ConfigurationError, RedactionError
 from reenact.domain.history.causes import FORMS
 from reenact.domain.history.stored import STORED
@@ -165,6 +165,9 @@ _STAYS_OF: Final[dict[type, frozenset[str]]] = {
     agent.RulesRecorded: frozenset({"rules"}),
     image.Definition: frozenset({"policies", "base"}),
     tools.ToolSpec: frozenset({"name"}),
+    tools.Handover: frozenset({"image"}),
+    children.AgentTool: frozenset({"name"}),
+    children.Parent: frozenset({"root"}),
     loop.Warning: frozenset({"reason"}),
     ToolUseBlock: frozenset({"name"}),
     loop.AskedCall: frozenset({"name"}),

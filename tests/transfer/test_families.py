@@ -42,7 +42,16 @@ def members(log: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("named", [0, -1])
-@pytest.mark.parametrize("options", [Options(), Options(feeds=False), Options(redaction=Redaction())])
+@pytest.mark.parametrize(
+    "options",
+    [
+        Options(),
+        Options(feeds=False),
+        Options(redaction=Redaction()),
+        Options(redaction=Redaction(fields=("*.*",))),
+        Options(redaction=Redaction(fields=("*.parent",))),
+    ],
+)
 def test_the_family_of_any_of_its_sessions_is_whole(log: Path, tmp_path: Path, named: int, options: Options) -> None:
     family = [one for one in members(log) if one != "other"]
     with Audit.open(log) as audit:
@@ -102,6 +111,28 @@ def test_a_session_takes_along_the_images_that_its_agent_may_call_and_hand_over_
     with Runtime.open(tmp_path / "talk.db", environment=MockEnvironmentFactory(), synchronous="OFF") as runtime:
         assert {image.id for image in runtime.images.list()} == {"editor", "researcher", "billing"}
         assert runtime.ask("Hello", session="talk", timeout=60).outcome == "completed"
+
+
+@pytest.mark.parametrize("field", ["image-registered", "image-registered.definition"])
+def test_agents_are_called_and_handed_over_to_where_their_definitions_were_redacted(tmp_path: Path, field: str) -> None:
+    plan: Plan = [[("agent", ["deep"]), ("hand_over_to_other", {})], "top"]
+    with Runtime.open(tmp_path / "log.db", environment=factory(), synchronous="OFF") as runtime:
+        runtime.images.register(Image(id="other"))
+        runtime.images.register(Image(id="agent"))
+        agents = (agent_tool("agent", description="Does it."), agent_tool("more", "agent", description="Does it."))
+        runtime.images.register(Image(id="root", tools=(*agents, handover_tool("other"))))
+        runtime.sessions.create("default", "root", session_id="talk")
+    with Audit.open(tmp_path / "log.db") as audit:
+        audit.export(tmp_path / "talk.jsonl", redaction=Redaction(fields=(field,)))
+
+    import_log(tmp_path / "talk.jsonl", tmp_path / "talk.db")
+
+    with Runtime.open(tmp_path / "talk.db", environment=factory(), synchronous="OFF") as runtime:
+        assert runtime.ask(json.dumps(plan), session="talk", timeout=60).text == "top"
+        assert [message.text for message in runtime.sessions.messages(runtime.sessions.list()[0].id)][-1] == "deep"
+        talk = runtime.sessions.get("talk")
+    assert talk is not None
+    assert talk.image_id == "other"
 
 
 @pytest.mark.parametrize("named", ["root", "b"])
