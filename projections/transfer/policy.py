@@ -163,7 +163,7 @@ _STAYS = frozenset(
 _STAYS_OF: Final[dict[type, frozenset[str]]] = {
     agent.AgentStopped: frozenset({"reason"}),
     agent.RulesRecorded: frozenset({"rules"}),
-    image.Definition: frozenset({"policies", "base"}),
+    image.Definition: frozenset({"policies", "guards", "base"}),
     tools.ToolSpec: frozenset({"name"}),
     tools.Handover: frozenset({"image"}),
     children.AgentTool: frozenset({"name"}),

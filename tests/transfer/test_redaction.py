@@ -424,6 +424,7 @@ def test_pictures_are_taken_out_with_what_they_are_in(tmp_path: Path) -> None:
         (Redaction(fields=("agent-stopped.reason",)), "has to stay"),
         (Redaction(fields=("rules-recorded.rules.policies.deny.reason",)), "has to stay"),
         (Redaction(fields=("image-registered.definition.agents.name",)), "has to stay"),
+        (Redaction(fields=("image-registered.definition.guards.message",)), "has to stay"),
         (Redaction(fields=("session-created.parent.root",)), "has to stay"),
         (Redaction(fields=("*.*_id",)), "no event has such a field"),
         (Redaction(fields=("answer-recorded.content.name",)), "has to stay"),
