@@ -138,7 +138,7 @@ class Feed(Awaited):
             if not topic.known or topic.end < (after or 0):  # durable events may not have been published yet
                 topic.ends_at(self.journal.feed_end(name))
             end = topic.end
-            _check_cursor(session_id, after or 0, end)
+            self._check_cursor(session_id, after or 0, end)
             if client_id is not None:
                 position.consumer = self.consumers.come(name, client_id)
                 position.ahead = min(position.consumer.said, end)
@@ -157,7 +157,7 @@ class Feed(Awaited):
         """
         name = stream_of(session_id)
         begin, end = check_cursor("`after`", after), self.journal.feed_end(name)
-        _check_cursor(session_id, begin, end)
+        self._check_cursor(session_id, begin, end)
         return name, (begin, end)
 
     def await_end(self, waker: Waker, waiter: Waiter) -> None:
@@ -221,10 +221,10 @@ class Feed(Awaited):
         if position.consumer is not None:
             self.consumers.part(position.consumer)
 
-
-def _check_cursor(session_id: str, after: int, end: int) -> None:
-    if end == 0 and not is_child(session_id):  # a started child session may get its first event a moment later
-        raise SessionNotFoundError(session_id)
-    if after > end:
-        message = f"the last event of session {session_id!r} has the cursor {end}; nothing comes after {after}"
-        raise InvalidInputError(message)
+    def _check_cursor(self, session_id: str, after: int, end: int) -> None:
+        # A started child may get its first event a moment later; a session that was imported without its feed has none.
+        if end == 0 and not is_child(session_id) and not self.journal.read(stream_of(session_id)):
+            raise SessionNotFoundError(session_id)
+        if after > end:
+            message = f"the last event of session {session_id!r} has the cursor {end}; nothing comes after {after}"
+            raise InvalidInputError(message)

@@ -7,13 +7,13 @@ import threading
 import time
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Protocol
 
 import msgspec
 
 from reenact.actors.envelopes import enveloped, id_in_feed
-from reenact.actors.journal.api import Entry, FeedJournal, FeedRow, Segment
+from reenact.actors.journal.api import Entry, FeedJournal, FeedRow, Recorded, Segment
 from reenact.domain.errors import InvalidInputError, LogUnusableError, SessionNotFoundError, reading
 from reenact.domain.messages import check_text
 from reenact.domain.plain import check_id
@@ -54,6 +54,10 @@ to_json = msgspec.json.Encoder().encode
 
 class Log(FeedJournal, Protocol):
     """The journal, as needed for replay."""
+
+    def read(self, stream: str) -> Sequence[Recorded]:
+        """Return the events of the stream."""
+        ...
 
     def read_feed(self, topic: str, *, after: int = 0, limit: int = 1000) -> list[FeedRow]:
         """See `Journal.read_feed`."""

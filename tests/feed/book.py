@@ -15,6 +15,7 @@ from reenact.actors.journal.api import (
     FeedRow,
     Mark,
     Publication,
+    Recorded,
     Remembered,
     Segment,
 )
@@ -88,6 +89,10 @@ class Book:
     def read_feed_backwards(self, topic: str) -> Iterator[FeedRow]:
         self._check()
         yield from reversed(self.feeds.get(topic, []))
+
+    def read(self, stream: str) -> Sequence[Recorded]:
+        self._check()
+        return ()
 
     def feed_end(self, topic: str) -> int:
         self._check()
