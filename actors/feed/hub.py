@@ -223,7 +223,7 @@ class Feed(Awaited):
 
     def _check_cursor(self, session_id: str, after: int, end: int) -> None:
         # A started child may get its first event a moment later; a session that was imported without its feed has none.
-        if end == 0 and not is_child(session_id) and not self.journal.read(stream_of(session_id)):
+        if end == 0 and not is_child(session_id) and self.journal.stream_end(stream_of(session_id)) is None:
             raise SessionNotFoundError(session_id)
         if after > end:
             message = f"the last event of session {session_id!r} has the cursor {end}; nothing comes after {after}"

@@ -7,13 +7,14 @@ import threading
 import time
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final, Protocol
 
 import msgspec
 
 from reenact.actors.envelopes import enveloped, id_in_feed
-from reenact.actors.journal.api import Entry, FeedJournal, FeedRow, Recorded, Segment
+from reenact.actors.journal.api import Entry, FeedJournal, FeedRow, Segment
+from reenact.domain.chain import End
 from reenact.domain.errors import InvalidInputError, LogUnusableError, SessionNotFoundError, reading
 from reenact.domain.messages import check_text
 from reenact.domain.plain import check_id
@@ -55,8 +56,8 @@ to_json = msgspec.json.Encoder().encode
 class Log(FeedJournal, Protocol):
     """The journal, as needed for replay."""
 
-    def read(self, stream: str) -> Sequence[Recorded]:
-        """Return the events of the stream."""
+    def stream_end(self, stream: str) -> End | None:
+        """Return the end of the stream, None if it has no rows."""
         ...
 
     def read_feed(self, topic: str, *, after: int = 0, limit: int = 1000) -> list[FeedRow]:

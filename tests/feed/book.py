@@ -15,10 +15,10 @@ from reenact.actors.journal.api import (
     FeedRow,
     Mark,
     Publication,
-    Recorded,
     Remembered,
     Segment,
 )
+from reenact.domain.chain import End
 from reenact.domain.errors import RuntimeClosedError
 from reenact.domain.stream.events import (
     EventData,
@@ -90,9 +90,9 @@ class Book:
         self._check()
         yield from reversed(self.feeds.get(topic, []))
 
-    def read(self, stream: str) -> Sequence[Recorded]:
+    def stream_end(self, stream: str) -> End | None:
         self._check()
-        return ()
+        return None
 
     def feed_end(self, topic: str) -> int:
         self._check()
