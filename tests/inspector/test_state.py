@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 
@@ -154,6 +155,18 @@ def test_few_states_are_kept_and_those_are_found_that_are(long: Browser, monkeyp
 
     assert alike(states.at(history, 2999), full_state(history, 2999))
     assert states.ahead(history, 3000) <= 3000
+
+
+def test_a_kept_state_holds_no_messages_of_the_states_that_are_read_on_from_it(long: Browser) -> None:
+    states, history = States(), History(long.source.log, "long")
+
+    def held() -> list[int]:
+        referents = gc.get_referents(states.at(history, 20).conversation)
+        return [len(messages) for messages in referents if isinstance(messages, list)]
+
+    before = held()
+    states.at(history, 900)
+    assert held() == before == [2]
 
 
 def test_the_slider_carries_the_state_along(tab: Tab, night: Browser, asked: int) -> None:

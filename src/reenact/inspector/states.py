@@ -62,7 +62,8 @@ class States:
         begin, state = self._nearest(history, number)
         while begin < number:
             end = min(number, begin - begin % EVERY + EVERY)
-            state = _lightened(reduce(believe, history.rows(begin + 1, end), state), history, end)
+            folded = reduce(believe, history.rows(begin + 1, end), _lightened(state, history, begin))
+            state = _lightened(folded, history, end)
             self._keep(history, end, state)
             begin = end
             if time.monotonic() > until:
@@ -99,6 +100,10 @@ def full_state(history: History, number: int) -> Session:
 
 
 def _lightened(session: Session, history: History, number: int) -> Session:
+    """Return the session with its last messages in a list of its own.
+
+    Conversations share a list that grows: a kept state would hold the messages of all states that were folded from it.
+    """
     recent = session.conversation[-_RECENT:]
     read = partial(_said, history, number)
     conversation = Conversation.unread(len(session.conversation) - len(recent), read)
