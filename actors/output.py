@@ -71,7 +71,8 @@ def spec_of(output: OutputType | None) -> OutputSpec | None:
 
 def with_spec(image: Image) -> Image:
     """Return the image with its output as a spec, which can be stored."""
-    output = getattr(image, "output", None)  # values that are not images are refused elsewhere
+    # Values that are not images, such as the class itself, are refused elsewhere.
+    output = None if isinstance(image, type) else getattr(image, "output", None)
     return image if output is None else msgspec.structs.replace(image, output=spec_of(output))
 
 

@@ -175,7 +175,7 @@ def check_position(name: str, position: object) -> None:
 
 @dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
 class SuggestsFields(msgspec.StructMeta):
-    """Metaclass of structs that users create: the error for an unknown keyword suggests the nearest field."""
+    """Metaclass of structs that users create: an error says which field is nearest, or that fields must be named."""
 
     if not TYPE_CHECKING:  # a type checker knows the fields
 
@@ -183,6 +183,10 @@ class SuggestsFields(msgspec.StructMeta):
             for name in fields:
                 if name not in self.__struct_fields__:
                     raise TypeError(f"{self.__name__} has no field {name!r}{meant(name, self.__struct_fields__)}")
+            if len(given) > len(self.__match_args__):
+                raise TypeError(
+                    f"name the fields of {self.__name__}, as in {self.__name__}({self.__struct_fields__[0]}=…)"
+                )
             return super().__call__(*given, **fields)
 
 

@@ -510,11 +510,11 @@ def _pending_of(turn: AwaitedTurn, agents: Agents) -> tuple[PendingCall, ...]:
 def _new_session(runtime: Asking, image: Image | str | None, container: str | None) -> str:
     """Create a session for `ask`, with its image if necessary; return its id."""
     container = DEFAULT_CONTAINER if container is None else container
-    if isinstance(image, Image):
-        registered = runtime.images.register(image)
-        return runtime.sessions.create(container, registered.id, image_revision=registered.revision).id
     if image is None:
         image = runtime.default_image
         if runtime.images.get(image) is None:
             runtime.images.register(Image(id=image))
+    if not isinstance(image, str):
+        registered = runtime.images.register(image)
+        return runtime.sessions.create(container, registered.id, image_revision=registered.revision).id
     return runtime.sessions.create(container, image).id

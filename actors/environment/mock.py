@@ -18,6 +18,7 @@ from reenact.actors.environment.model import EffectorActor, ModelEffector, Model
 from reenact.domain.errors import UnknownScenarioError
 from reenact.domain.messages import Said
 from reenact.domain.output import OutputSpec, example_of
+from reenact.domain.plain import is_mapping
 from reenact.domain.stream.events import StreamData
 
 
@@ -161,6 +162,8 @@ def _always(events: tuple[MockEvent, ...]) -> Callable[[Sequence[Said]], Iterabl
 def _checked(event: object) -> MockEvent:
     if not isinstance(event, MockEvent):
         raise TypeError(f"a scenario is made of MockEvent, not of {event!r:.100}")
+    if is_mapping(event.delay):
+        raise TypeError(f"the delay of a MockEvent is a number of milliseconds, not {event.delay!r:.100}; write data=…")
     return event
 
 

@@ -20,7 +20,8 @@ def requested(image: object) -> ImageContent:
     """Return the image in the form of a request of this process, or raise `InvalidInputError` if it is none."""
     if _is_image(image):
         return ImageContent(**{name: getattr(image, name) for name in ImageContent.__struct_fields__})
-    raise InvalidInputError(f"an image must be an Image, not {type(image).__name__}")
+    given = f"the class {image.__name__}" if isinstance(image, type) else type(image).__name__
+    raise InvalidInputError(f"an image must be an Image, not {given}")
 
 
 def travelling(image: ImageContent) -> ImageContent:

@@ -49,7 +49,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Raise `InvalidInputError` if a time has no time zone."""
         for name, time in (("since", self.since), ("until", self.until)):
-            if time is not None and time.tzinfo is None:
+            if time is not None and getattr(time, "tzinfo", None) is None:
                 raise InvalidInputError(f"`{name}` needs a time zone: datetime(…, tzinfo=UTC)")
 
     def values(self) -> dict[str, Value]:

@@ -280,6 +280,14 @@ def test_a_scenario_of_something_else_than_events_says_what_it_is_made_of() -> N
         asyncio.run(driver.send_message(messages=HELLO, on_event=lambda event: None))
 
 
+def test_data_in_the_place_of_the_delay_is_told_to_be_named() -> None:
+    data: Any = {"text": "Hi"}
+    driver = MockClaudeDriver("mine", {"mine": [MockEvent("text_delta", data)]})
+
+    with pytest.raises(TypeError, match=r"a number of milliseconds, not \{'text': 'Hi'\}; write data=…"):
+        asyncio.run(driver.send_message(messages=HELLO, on_event=lambda event: None))
+
+
 MINE: dict[str, Script] = {"mine": [MockEvent("text_delta", data={"text": "mine"}), MockEvent("message_stop")]}
 
 

@@ -9,6 +9,7 @@ import threading
 import pytest
 from bs4 import BeautifulSoup
 
+from reenact.domain.plain import is_sequence
 from reenact.domain.session.state import Session, SessionBranched
 from reenact.inspector.states import States, full_state
 from reenact.inspector.windows import History
@@ -161,8 +162,8 @@ def test_a_kept_state_holds_no_messages_of_the_states_that_are_read_on_from_it(l
     states, history = States(), History(long.source.log, "long")
 
     def held() -> list[int]:
-        referents = gc.get_referents(states.at(history, 20).conversation)
-        return [len(messages) for messages in referents if isinstance(messages, list)]
+        referents: list[object] = gc.get_referents(states.at(history, 20).conversation)
+        return [len(messages) for messages in referents if is_sequence(messages)]
 
     before = held()
     states.at(history, 900)

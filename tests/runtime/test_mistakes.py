@@ -243,6 +243,11 @@ NEAR: list[tuple[Callable[[Runtime], object], str]] = [
     (lambda _: make(Budget, step=""), r"Budget has no field 'step' \(did you mean 'steps'\?\)"),
     (lambda _: make(Price, inputs=""), r"Price has no field 'inputs' \(did you mean 'input'\?\)"),
     (lambda _: make(CostLimit, max=""), r"CostLimit has no field 'max'"),
+    (lambda _: call(Image, "chat"), r"name the fields of Image, as in Image\(id=…\)"),
+    (lambda _: call(LLMConfig, "sk-ant-x"), r"name the fields of LLMConfig, as in LLMConfig\(api_key=…\)"),
+    (lambda runtime: ask_on(runtime, Image), "an image must be an Image, not the class Image"),
+    (lambda runtime: ask_on(runtime, {"id": "chat"}), "an image must be an Image, not dict"),
+    (lambda runtime: call(runtime.images.register, Image), "an image must be an Image, not the class Image"),
     (
         lambda _: registered(intervention="requried"),
         "tool 'look': `intervention` must be one of 'never', 'required', 'first', 'always', None, not 'requried'",
@@ -266,6 +271,10 @@ def make(kind: Any, **fields: str) -> None:  # noqa: ANN401 - what no type check
     kind(**fields)
 
 
+def ask_on(runtime: Runtime, image: Any) -> None:  # noqa: ANN401 - likewise
+    runtime.ask("Hello", image=image)
+
+
 def registered(**settings: Any) -> None:  # noqa: ANN401 - likewise
     tool(name="look", **settings)(lambda: "")
 
@@ -274,7 +283,7 @@ def handed_over(**settings: Any) -> None:  # noqa: ANN401 - likewise
     handover_tool("i", **settings)
 
 
-def call(kind: Any, given: str) -> None:  # noqa: ANN401 - likewise
+def call(kind: Any, given: Any) -> None:  # noqa: ANN401 - likewise
     kind(given)
 
 

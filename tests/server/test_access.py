@@ -195,6 +195,12 @@ def test_a_server_that_others_can_reach_needs_a_token(runtime: Runtime, host: st
         Server(runtime, host)
 
 
+@pytest.mark.parametrize("port", [-1, 65536, "8080", None])
+def test_a_port_that_cannot_be_one_is_refused(runtime: Runtime, port: Any) -> None:  # noqa: ANN401 - what a user may give
+    with pytest.raises(ConfigurationError, match=f"a port must be a number from 0 to 65535, not {port!r}"):
+        Server(runtime, port=port)
+
+
 def test_with_a_token_others_may_reach_it(runtime: Runtime) -> None:
     with Server(runtime, "0.0.0.0", tokens=[TOKEN]) as server:  # noqa: S104 - that is what is tried
         answer = httpx2.get(f"http://127.0.0.1:{server.port}/v1/containers", headers=BEARER)

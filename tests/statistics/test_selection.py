@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import pytest
 
 from reenact import Audit, Image, NotFoundError, Runtime
-from reenact.domain.errors import ContainerNotFoundError, ImageNotFoundError, SessionNotFoundError
+from reenact.domain.errors import ContainerNotFoundError, ImageNotFoundError, InvalidInputError, SessionNotFoundError
 from reenact.testing import MockEnvironmentFactory
 
 
@@ -56,3 +57,10 @@ def test_a_deleted_session_is_counted(audit: Audit, chosen: Chosen) -> None:
 
     assert turns is not None
     assert turns.outcomes == {"completed": 1}
+
+
+@pytest.mark.parametrize("time", ["7d", 1_796_056_460, datetime(2026, 12, 1)])  # noqa: DTZ001 - a zone is missing
+def test_what_is_no_time_with_a_zone_is_refused(audit: Audit, time: Any) -> None:  # noqa: ANN401 - what a user may give
+    for name in ("since", "until"):
+        with pytest.raises(InvalidInputError, match=f"`{name}` needs a time zone"):
+            audit.stats(**{name: time})

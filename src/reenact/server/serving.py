@@ -256,10 +256,10 @@ def hosts_at(host: str, names: Collection[str]) -> Hosts:
     return Hosts(frozenset(known), any_address=not loopback)
 
 
-def check_port(port: int) -> None:
+def check_port(port: object) -> None:
     """Raise `ConfigurationError` unless it is a valid port."""
-    if not 0 <= port <= _LAST_PORT:
-        raise ConfigurationError(f"a port must be a number from 0 to {_LAST_PORT}, not {port}")
+    if not isinstance(port, int) or not 0 <= port <= _LAST_PORT:
+        raise ConfigurationError(f"a port must be a number from 0 to {_LAST_PORT}, not {port!r:.100}")
 
 
 def _resolved(host: str) -> tuple[socket.AddressFamily, str]:
