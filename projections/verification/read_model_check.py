@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -199,7 +200,8 @@ def _open_snapshot(path: Path, anew: Path) -> sqlite3.Connection | None:
                 return None
             continue
         try:
-            connection = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+            uri = f"{file.absolute().as_uri()}?mode=ro{_unchanging(file)}"
+            connection = sqlite3.connect(uri, uri=True, isolation_level=None)
             try:
                 connection.text_factory = bytearray  # distinguishes text from bytes, and accepts damaged text
                 connection.execute("ATTACH ? AS anew", (str(anew),))
@@ -214,6 +216,11 @@ def _open_snapshot(path: Path, anew: Path) -> sqlite3.Connection | None:
         else:
             return connection
     raise ReadModelError(f"the projections in {path} are replaced again and again; try later")
+
+
+def _unchanging(file: Path) -> str:
+    """Return what opens a file in a directory where SQLite cannot create the files that readers share with a writer."""
+    return "" if os.access(file.parent, os.W_OK) or Path(f"{file}-wal").exists() else "&immutable=1"
 
 
 class _LogUpTo:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from reenact.projections.errors import ReadModelError
@@ -33,6 +35,24 @@ def found(place: str, world: World) -> list[Difference]:
 
 def test_tables_that_are_as_the_log_has_them_do_not_differ(place: str, world: World) -> None:
     assert found(place, world) == []
+
+
+def cannot(*_: object) -> bool:
+    return False
+
+
+def test_tables_where_nothing_can_be_written_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world, place = World(), str(tmp_path / "log.db")
+    world.create_container("c", "name")
+    with opened_at(place, world.log):
+        pass
+    before = sorted(tmp_path.iterdir())
+    monkeypatch.setattr("os.access", cannot)
+
+    with live_tables(place) as tables:
+        assert tables is not None
+        assert list(tables.differences(world.log)) == []
+        assert sorted(tmp_path.iterdir()) == before
 
 
 def test_where_there_are_no_tables_nothing_is_compared_and_none_are_made(place: str) -> None:
