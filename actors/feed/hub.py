@@ -14,6 +14,7 @@ from reenact.actors.feed.subscription import Subscription
 from reenact.actors.feed.topic import NOW, Budget, Chunk, FollowerPosition, Topic
 from reenact.actors.feed.waking import CLOSED, Awaited, EventLoops, Waiter, Waker, wake
 from reenact.actors.journal.api import Entry, Publication, Segment
+from reenact.actors.journal.seeking import MOST
 from reenact.domain.errors import InvalidInputError, RuntimeClosedError, SessionNotFoundError
 from reenact.domain.messages import check_text
 from reenact.domain.shards import is_child
@@ -223,7 +224,7 @@ class Feed(Awaited):
 
     def _check_cursor(self, session_id: str, after: int, end: int) -> None:
         # A started child may get its first event a moment later; a session that was imported without its feed has none.
-        if end == 0 and not is_child(session_id) and self.journal.stream_end(stream_of(session_id)) is None:
+        if end == 0 and not is_child(session_id) and self.journal.link_at(stream_of(session_id), MOST) is None:
             raise SessionNotFoundError(session_id)
         if after > end:
             message = f"the last event of session {session_id!r} has the cursor {end}; nothing comes after {after}"

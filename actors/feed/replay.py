@@ -13,8 +13,7 @@ from typing import Final, Protocol
 import msgspec
 
 from reenact.actors.envelopes import enveloped, id_in_feed
-from reenact.actors.journal.api import Entry, FeedJournal, FeedRow, Segment
-from reenact.domain.chain import End
+from reenact.actors.journal.api import Entry, FeedJournal, FeedRow, Link, Segment
 from reenact.domain.errors import InvalidInputError, LogUnusableError, SessionNotFoundError, reading
 from reenact.domain.messages import check_text
 from reenact.domain.plain import check_id
@@ -56,8 +55,8 @@ to_json = msgspec.json.Encoder().encode
 class Log(FeedJournal, Protocol):
     """The journal, as needed for replay."""
 
-    def stream_end(self, stream: str) -> End | None:
-        """Return the end of the stream, None if it has no rows."""
+    def link_at(self, stream: str, position: int) -> Link | None:
+        """See `ChainedJournal.link_at`."""
         ...
 
     def read_feed(self, topic: str, *, after: int = 0, limit: int = 1000) -> list[FeedRow]:

@@ -13,12 +13,12 @@ from reenact.actors.journal.api import (
     Done,
     Entry,
     FeedRow,
+    Link,
     Mark,
     Publication,
     Remembered,
     Segment,
 )
-from reenact.domain.chain import End
 from reenact.domain.errors import RuntimeClosedError
 from reenact.domain.stream.events import (
     EventData,
@@ -90,7 +90,7 @@ class Book:
         self._check()
         yield from reversed(self.feeds.get(topic, []))
 
-    def stream_end(self, stream: str) -> End | None:
+    def link_at(self, stream: str, position: int) -> Link | None:
         self._check()
         return None
 

@@ -13,8 +13,9 @@ import pytest
 from reenact import InvalidInputError, RuntimeClosedError, SessionNotFoundError, StorageError
 from reenact.actors.feed import group as groups
 from reenact.actors.feed import publications, replay
-from reenact.actors.feed.group import Batch, Follower, Group
+from reenact.actors.feed.group import Batch, Group
 from reenact.actors.feed.hub import Feed
+from reenact.actors.feed.topic import FollowerPosition
 from reenact.domain.operations.table import ContainerListRequest
 from reenact.domain.stream.events import ContainerCreated, Envelope
 from tests.feed.book import Book, created, deleted, deltas, started
@@ -247,13 +248,13 @@ def test_what_cannot_be_followed_is_refused(
 def test_who_gives_up_adding_has_added_nothing(book: Book, feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
     given_up = threading.Event()
 
-    def following(group: Group, *given: object) -> Follower:
-        follower = follow(group, *given)
+    def following(session_id: str, client_id: str | None, after: int | None) -> FollowerPosition:
+        position = follow(session_id, client_id, after)
         given_up.wait(PATIENCE)
-        return follower
+        return position
 
-    follow: Callable[..., Follower] = Group._follow
-    monkeypatch.setattr(Group, "_follow", following)
+    follow = feed.follow
+    monkeypatch.setattr(feed, "follow", following)
 
     async def story(group: Group) -> None:
         adding = asyncio.create_task(group.add("1", "s", "me", None))
