@@ -186,6 +186,12 @@ def test_the_flags_of_a_compiled_pattern_stay() -> None:
     assert not judged("regex", "x\nA\ny", re.compile("^a$"), CASE).passed
 
 
+@pytest.mark.parametrize("options", [CASE, SPACE])
+def test_an_ascii_pattern_finds_only_ascii_words(options: Collection[Flag]) -> None:
+    assert judged("regex", "a b", re.compile(r"^a\s\w$", re.ASCII), options).passed
+    assert not judged("regex", "a é", re.compile(r"^a\s\w$", re.ASCII), options).passed
+
+
 def test_sequences_are_not_taken_out_of_a_pattern() -> None:
     pattern = re.escape("\x1b[31m") + "red"
 

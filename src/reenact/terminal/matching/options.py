@@ -101,6 +101,8 @@ SHORTEST_SEARCH = 0.5
 """Minimum time of a search in seconds, even after the deadline, so that the latest text is searched once more."""
 Finder: TypeAlias = "re.Pattern[str] | Expression"
 """Searches texts for matches."""
+_COMMON_FLAGS = re.IGNORECASE | re.MULTILINE | re.DOTALL | re.VERBOSE | re.UNICODE
+"""The flags that have the same number in `re` and in `regex`."""
 _PARTS = re.compile(
     r"\\N\{[^}]*+\}|\\.|\[\^?+\]?+(?:\\.|[^\]\\])*+\]|\(\?#[^)]*+\)"
     r"|(?P<brace>\{(?!(?:[0-9]++(?:,[0-9]*+)?|,[0-9]*+)\}))|\n",
@@ -158,9 +160,13 @@ class Expression(msgspec.Struct, frozen=True):
         with needing_extra("terminal", "a search for a pattern"):
             import regex  # noqa: PLC0415 - most runs search for no patterns, and it is slow to load
 
-        case = regex.IGNORECASE | regex.FULLCASE if self.any_case else 0
+        flags = self.flags & _COMMON_FLAGS | regex.VERSION0
+        if self.flags & re.ASCII:
+            flags |= regex.ASCII
+        if self.any_case:
+            flags |= regex.IGNORECASE | regex.FULLCASE
         try:
-            return regex.compile(_PARTS.sub(self._part, self.pattern), self.flags | case | regex.VERSION0)
+            return regex.compile(_PARTS.sub(self._part, self.pattern), flags)
         except (regex.error, OverflowError, RecursionError) as error:
             raise BadPatternError(_pattern_error(self.pattern, error)) from error
 
