@@ -99,3 +99,10 @@ def test_waiting_ends_with_what_was_waited_for() -> None:
 def test_waiting_in_vain_says_for_what() -> None:
     with pytest.raises(AssertionError, match=r"waited 0.01 seconds for the end, in vain; it was \[\] at the end"):
         wait_until(list, timeout=0.01, what="the end")
+
+
+def test_a_wait_does_not_sleep_by_a_function_that_tests_replace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("time.sleep")
+    conditions = iter([False, False, True])
+
+    assert wait_until(lambda: next(conditions))

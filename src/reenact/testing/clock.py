@@ -123,8 +123,9 @@ def wait_until(condition: Callable[[], T], timeout: float = 60.0, what: str = "a
 
 def polled(condition: Callable[[], T], timeout: float) -> T:
     """Check the condition repeatedly until it is true or the time is up, and return its last value."""
+    nothing_happens = threading.Event()  # rather than `time.sleep`, which the test may have replaced
     deadline, pause = time.monotonic() + timeout, _FIRST
     while not (found := condition()) and (left := deadline - time.monotonic()) > 0:
-        time.sleep(min(pause, left))
+        nothing_happens.wait(min(pause, left))
         pause = min(pause * 2, _LONGEST)
     return found
