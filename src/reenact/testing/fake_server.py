@@ -320,8 +320,10 @@ class FakeServer(ABC, Generic[Reply]):
             with self._changed:
                 self.hung_up += 1
                 self._changed.notify_all()
-        except (asyncio.IncompleteReadError, asyncio.CancelledError):
+        except asyncio.IncompleteReadError:
             pass
+        except asyncio.CancelledError:  # by `close`, which does not wait for what the client has not read
+            writer.transport.abort()
         finally:
             writer.close()
             with contextlib.suppress(ConnectionError, asyncio.CancelledError):

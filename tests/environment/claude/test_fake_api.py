@@ -407,6 +407,19 @@ def test_closing_breaks_what_is_under_way_and_ends_the_thread() -> None:
     assert set(threading.enumerate()) <= before
 
 
+def test_closing_does_not_wait_for_a_client_that_reads_nothing() -> None:
+    api = FakeMessagesAPI().start()
+    api.script([FakeReply(deltas=["x" * 10_000_000])])
+    with httpx2.stream("POST", f"{api.url}/v1/messages", json={**QUESTION, "stream": True}, headers={
+        "x-api-key": "k", "anthropic-version": "1"
+    }):  # fmt: skip
+        closing = threading.Thread(target=api.close, daemon=True)
+        closing.start()
+        closing.join(10)
+
+        assert not closing.is_alive()
+
+
 def test_one_that_was_never_started_can_be_closed() -> None:
     FakeMessagesAPI().close()
 
