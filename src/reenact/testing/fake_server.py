@@ -215,7 +215,7 @@ class FakeServer(ABC, Generic[Reply]):
         self._strict = strict
         self._script: deque[Reply | FakeError] = deque()
         self._changed = threading.Condition()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="fake-api", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="fake-api", daemon=True)
 
     @abstractmethod
     def _reply_to(self, request: FakeRequest, headers: dict[str, str]) -> Streamed | FakeError | Json:
@@ -300,7 +300,11 @@ class FakeServer(ABC, Generic[Reply]):
         """Close."""
         self.close()
 
-    async def _run(self) -> None:
+    def _run(self) -> None:
+        with asyncio.Runner() as runner:  # not `asyncio.run`, which `nest_asyncio` replaces in notebooks
+            runner.run(self._listen())
+
+    async def _listen(self) -> None:
         """Listen until `close`; the connections that are open then are cancelled with the loop's other tasks."""
         server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         stopped = asyncio.Event()

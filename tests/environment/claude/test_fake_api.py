@@ -420,6 +420,13 @@ def test_closing_does_not_wait_for_a_client_that_reads_nothing() -> None:
         assert not closing.is_alive()
 
 
+def test_one_can_be_used_in_a_notebook_where_asyncio_run_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("asyncio.run")
+
+    with FakeMessagesAPI() as api:
+        assert api.url
+
+
 def test_one_that_was_never_started_can_be_closed() -> None:
     FakeMessagesAPI().close()
 
