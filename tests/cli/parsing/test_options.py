@@ -111,6 +111,17 @@ def test_a_timeout_is_seconds(run: Run, value: str) -> None:
     refused(run("-p", "Hello", f"--timeout={value}"), "--timeout must be a number of seconds above 0", f"not {value}")
 
 
+@pytest.mark.parametrize("value", ["99.", "+99", "0_99", "099", " 99 ", "9.9e1"])
+def test_amounts_and_seconds_are_written_as_python_writes_them(start: Run, value: str) -> None:
+    limits = (f"--timeout={value}", f"--max-cost={value}", "--price", "m=1,2", "--model", "m")
+
+    assert start("-p", "Hello", *limits).out == "Hello from mock!\n"
+
+
+def test_a_fraction_needs_no_zero_before_it(start: Run) -> None:
+    assert start("-p", "Hello", "--max-cost", ".5", "--price", "m=1,2", "--model", "m").out == "Hello from mock!\n"
+
+
 def test_the_longest_timeout_is_one_that_the_system_takes(start: Run) -> None:
     assert start("-p", "Hello", "--timeout", "1000000").out == "Hello from mock!\n"
 

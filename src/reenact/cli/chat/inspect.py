@@ -9,12 +9,14 @@ from reenact._runtime import Runtime
 from reenact.cli.chat.conversation import CONTAINER
 from reenact.cli.chat.current import Frontend, definition_of, reading
 from reenact.cli.commands.sessions import first_words, session_line
-from reenact.cli.output.answers import cut
-from reenact.cli.output.exact import plain_or_quoted
+from reenact.cli.output.answers import call_line, cut, result_lines
+from reenact.cli.output.exact import on_one_line, plain_or_quoted
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.legible import display_safe
+from reenact.domain.loop.events import HumanApproveRequired, HumanResponded, ToolEdited, ToolResult, ToolStarted
 from reenact.domain.loop.ledger import Spent, sum_of
-from reenact.domain.messages import instant
+from reenact.domain.messages import ToolUseBlock, instant, text_of
+from reenact.domain.session.agent import AnswerRecorded, MessageAccepted, TurnCompleted, TurnFailed
 from reenact.domain.session.state import SessionInfo, plus_cost
 from reenact.domain.session.told import TurnInfo, UsageInfo
 from reenact.projections.explain.entries import Filter, last_entries, row_at, says
@@ -24,6 +26,8 @@ SHOWN = 20
 """Number of sessions or events that are shown by default."""
 _TYPE = 17
 """Width of the column with the event type."""
+_LONGEST = 500
+"""The most columns of a call or a result."""
 _NUMBER = re.compile(r"[0-9]{1,6}")
 _COUNTS = {
     "input_tokens": "in",
@@ -134,9 +138,36 @@ def log(frontend: Frontend, rest: str) -> None:
         return
     for row in last_events(frontend, int(rest or SHOWN)):
         when = instant(row.recorded_at).astimezone().strftime("%H:%M:%S")
-        sentence = display_safe(" ".join(says(row.event).split()))
-        line = f"{row.position:>6}  {when}  {name_of(row.event):<{_TYPE}}  {sentence}"
+        told = display_safe(" ".join(_told(row.event).split()))
+        line = f"{row.position:>6}  {when}  {name_of(row.event):<{_TYPE}}  {told}"
         frontend.say(line if frontend.width is None else cut(line, frontend.width))
+
+
+def _told(event: object) -> str:
+    """Return what an event says; lines are cut, so a text, a call, a result and an outcome stand at the beginning."""
+    match event:
+        case MessageAccepted():
+            return f"You: {text_of(event.content)}"
+        case AnswerRecorded():
+            calls = [block for block in event.content if isinstance(block, ToolUseBlock)]
+            written = [f"→ {call_line(call.name, call.input, _LONGEST)}" for call in calls]
+            return " ".join([text_of(event.content), *written, *(["(cut short)"] if event.partial else [])])
+        case HumanApproveRequired():
+            return ", ".join(call_line(call.name, call.arguments, _LONGEST) for call in event.calls)
+        case ToolEdited(edited=value, by=by) | HumanResponded(value=value, by=by):
+            return f"{on_one_line(value)}{f' by {by}' if by else ''}"
+        case ToolStarted():
+            return event.name
+        case ToolResult():
+            error = "error: " if event.is_error else ""
+            return f"{event.name}: {error}{result_lines(event.result, _LONGEST)[0]}"
+        case TurnFailed():
+            return event.failure.message
+        case TurnCompleted():
+            cost = "" if event.cost is None else f", cost {event.cost:.6g}"
+            return f"{event.outcome} after {event.duration:.1f} s, {_tokens(event.usage)}{cost}"
+        case _:
+            return says(event)
 
 
 def last_events(frontend: Frontend, count: int, *types: str) -> list[Row]:

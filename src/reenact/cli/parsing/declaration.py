@@ -105,13 +105,13 @@ def _parameter(field: FieldInfo) -> Parameter:
     return Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, declaration])
 
 
-def number(kind: object, what: str) -> Callable[[str, str], object]:
+def number(kind: object, what: str, parse: Callable[[str], object] = str) -> Callable[[str, str], object]:
     """Return a parser of numbers of this kind; it raises `TyperException`, which says `what` they are, for others."""
 
     def read(option: str, text: str) -> object:
         try:
-            return msgspec.convert(text, kind, strict=False)
-        except msgspec.ValidationError:
+            return msgspec.convert(parse(text), kind, strict=False)
+        except (ValueError, msgspec.ValidationError):
             raise typer.TyperException(f"{option} must be {what}, not {text}") from None
 
     return read

@@ -124,7 +124,7 @@ MaxCost: TypeAlias = Annotated[
         "AMOUNT",
         group=TOOLS,
     ),
-    number(*AMOUNT),
+    number(*AMOUNT, float),
 ]
 Prices: TypeAlias = Annotated[
     tuple[str, ...],
@@ -244,7 +244,7 @@ class TalkOptions(OfLog, frozen=True):
     max_cost: MaxCost = None
     prices: Prices = ()
     timeout: Annotated[
-        float | None, option("Interrupt an answer that takes longer.", "SECONDS", group=TOOLS), number(*SECONDS)
+        float | None, option("Interrupt an answer that takes longer.", "SECONDS", group=TOOLS), number(*SECONDS, float)
     ] = None
     output_format: Annotated[
         OutputFormat,
