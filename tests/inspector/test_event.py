@@ -8,7 +8,7 @@ import pytest
 
 from reenact._location import location_of
 from reenact._runtime import codec
-from reenact.domain.session.agent import AgentStarted
+from reenact.domain.session.agent import AgentStarted, AgentStopped
 from reenact.inspector import Source
 from reenact.inspector.pages.event import link_of
 from reenact.projections.log import name_of
@@ -103,13 +103,15 @@ def test_a_step_that_today_s_code_decides_otherwise_is_named(night_copy: Path) -
         end = journal.stream_end("session/poem")
         assert end is not None
         at = commit(journal, step("session/poem", end[0], AgentStarted("nobody"))).position
+        after = commit(journal, step("session/poem", end[0] + 1, AgentStopped("nobody", "stop"))).position
     with Source.open(night_copy) as source, browsing(source) as browser:
         all_known(source)
         first = source.log.find(stream="session/poem", limit=1)[0].position
-        page, earlier = browser.page(f"/event?at={at}"), browser.page(f"/event?at={first}")
+        page, earlier, later = (browser.page(f"/event?at={one}") for one in (at, first, after))
 
     assert texts(page, ".chain .k-fail") == ["decided otherwise"]
     assert texts(earlier, ".chain .k-good") == ["agrees", "agrees"]
+    assert "Not decided anew after what today's code decides otherwise" in later.get_text()
 
 
 def test_nothing_is_said_of_a_step_before_it_was_decided_anew(night: Browser, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,7 @@ _BEFORE = """
 """
 
 
-Decided: TypeAlias = Literal["never", "not yet", "same", "otherwise"]
+Decided: TypeAlias = Literal["never", "unknown", "same", "otherwise"]
 """Whether today's code decides the event as it was recorded, as far as that is known."""
 
 
@@ -240,11 +240,16 @@ def link_of(log: StoredJournal, stream: str, version: int) -> Link | None:
 
 
 def _decided(source: Source, session_id: str, at: int) -> tuple[Decided, str]:
-    """Return what the background check has found about the event, and how today's code differs from it."""
+    """Return what the background check has found about the event, and how today's code differs, or why nothing is known."""
     mark = source.marks.session(session_id)
-    if mark is None or mark.undecided:
-        return "not yet", ""
-    if at <= mark.position:
-        return "same", ""
+    if mark is None:
+        return "unknown", "so far"
     parting = mark.parting
-    return ("otherwise", parting.problem) if parting is not None and parting.position == at else ("not yet", "")
+    end = mark.position if parting is None or parting.position is None else parting.position - 1
+    if parting is not None and parting.position == at:
+        return "otherwise", parting.problem
+    if parting is not None and at > end:
+        return "unknown", "after what today's code decides otherwise, or cannot read"
+    if mark.undecided:
+        return "unknown", "for itself: something was taken out of its session"
+    return ("same", "") if at <= end else ("unknown", "so far")
