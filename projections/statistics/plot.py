@@ -39,11 +39,15 @@ text { font: 11px sans-serif; fill: #333 }
 
 
 class Bar(msgspec.Struct, frozen=True):
-    """A bar: its name, and its parts from the bottom up. `unknown` is a note on a value that is unknown, and not 0."""
+    """A bar: its name, and its parts from the bottom up. `unknown` is a note on a value that is unknown, and not 0.
+
+    `title` is what the bar is of in full, if its name is only the beginning.
+    """
 
     name: str
     parts: tuple[float, ...]
     unknown: str = ""
+    title: str = ""
 
 
 def bar_chart(title: str, parts: Sequence[str], bars: Sequence[Bar]) -> str:
@@ -178,7 +182,7 @@ def _bars(frame: _Frame, parts: Sequence[str], bars: Sequence[Bar]) -> Iterator[
             f"{part} {_exact(value)}" if len(parts) > 1 else _exact(value)
             for part, value in zip(parts, bar.parts, strict=True)
         ]
-        yield f"<g><title>{_text(f'{bar.name}: ' + ', '.join(filter(None, (*said, bar.unknown))))}</title>"
+        yield f"<g><title>{_text(f'{bar.title or bar.name}: ' + ', '.join(filter(None, (*said, bar.unknown))))}</title>"
         for place, value in enumerate(bar.parts, 1):
             yield _box(f"part-{place}", x, frame.y(below + value), width, frame.y(below))
             below += value

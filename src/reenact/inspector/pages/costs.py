@@ -136,7 +136,7 @@ def _slot(at: int, step: int, together: int) -> Slot:
 
 
 def _cost_chart(slots: Sequence[Slot]) -> Markup:
-    bars = [Bar(slot.label, (slot.total.cost,), _unpriced(slot.total)) for slot in slots]
+    bars = [Bar(slot.label, (slot.total.cost,), _unpriced(slot.total), slot.title) for slot in slots]
     return Markup(bar_chart("Cost", ("cost",), bars))  # noqa: S704 - names in it are escaped
 
 
@@ -145,7 +145,7 @@ def _unpriced(used: Spending) -> str:
 
 
 def _token_chart(slots: Sequence[Slot]) -> Markup:
-    bars = [Bar(slot.label, _tokens(slot.total)) for slot in slots]
+    bars = [Bar(slot.label, _tokens(slot.total), title=slot.title) for slot in slots]
     return Markup(bar_chart("Tokens", ("in", "cached", "out"), bars))  # noqa: S704 - names in it are escaped
 
 
