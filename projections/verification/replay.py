@@ -230,9 +230,15 @@ class HistoryReplay:
         except LogUnusableError as error:  # the shared history of a branch is missing, or cannot be read
             self._read_error = error
         if self._divergence is None and self._read_error is not None:
-            self._is_forgotten = bool(self._log.find(stream=self.stream, names=_FORGOTTEN, limit=1))
+            self._is_forgotten = self._was_forgotten()
             if not self._is_forgotten:
                 self._divergence = Parting(position=None, version=self._last + 1, problem=str(self._read_error))
+
+    def _was_forgotten(self) -> bool:
+        try:
+            return bool(self._log.find(stream=self.stream, names=_FORGOTTEN, limit=1))
+        except LogUnusableError:  # a row is damaged, so it is not known of which events
+            return False
 
     def result(self) -> Retraced:
         """Return the result so far."""

@@ -114,6 +114,16 @@ def test_a_step_that_today_s_code_decides_otherwise_is_named(night_copy: Path) -
     assert "Not decided anew after what today's code decides otherwise" in later.get_text()
 
 
+def test_a_damaged_row_keeps_no_other_session_from_being_decided_anew(night_copy: Path) -> None:
+    change(night_copy, "UPDATE steps SET events = x'c1c1' WHERE stream = 'session/refunds' AND version = 1")
+    with Source.open(night_copy) as source, browsing(source) as browser:
+        all_known(source)
+        first = source.log.find(stream="session/poem", limit=1)[0].position
+        page = browser.page(f"/event?at={first}")
+
+    assert texts(page, ".chain .k-good") == ["agrees", "agrees"]
+
+
 def test_nothing_is_said_of_a_step_before_it_was_decided_anew(night: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     def unknown(_session: str) -> None:
         return None
