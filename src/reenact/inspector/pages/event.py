@@ -240,7 +240,7 @@ def link_of(log: StoredJournal, stream: str, version: int) -> Link | None:
 
 
 def _decided(source: Source, session_id: str, at: int) -> tuple[Decided, str]:
-    """Return what the background check has found about the event, and how today's code differs, or why nothing is known."""
+    """Return what the background check has found about the event: how today's code differs, or why nothing is known."""
     mark = source.marks.session(session_id)
     if mark is None:
         return "unknown", "so far"
