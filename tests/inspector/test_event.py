@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from reenact._location import location_of
 from reenact._runtime import codec
 from reenact.domain.session.agent import AgentStarted, AgentStopped
 from reenact.inspector import Source
+from reenact.inspector.decision_marks import SessionMark
 from reenact.inspector.pages.event import link_of
 from reenact.projections.log import name_of
 from tests.inspector.browsing import Browser, attribute, browsing, texts
@@ -131,6 +133,17 @@ def test_nothing_is_said_of_a_step_before_it_was_decided_anew(night: Browser, mo
     monkeypatch.setattr(night.source.marks, "session", unknown)
 
     assert "Not decided anew so far" in night.page("/event?at=60").get_text()
+
+
+def test_nothing_is_said_of_a_step_in_a_session_of_which_something_was_taken_out(
+    night: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def mark_of(session_id: str) -> SessionMark:
+        return SessionMark(session_id, 165, 165, 10, 5, 1, None, datetime.now(UTC))
+
+    monkeypatch.setattr(night.source.marks, "session", mark_of)
+
+    assert "Not decided anew because something was taken out" in night.page("/event?at=60").get_text()
 
 
 def test_a_record_whose_cells_are_none_of_ours_is_no_link(night_copy: Path) -> None:

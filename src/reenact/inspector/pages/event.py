@@ -251,5 +251,5 @@ def _decided(source: Source, session_id: str, at: int) -> tuple[Decided, str]:
     if parting is not None and at > end:
         return "unknown", "after what today's code decides otherwise, or cannot read"
     if mark.undecided:
-        return "unknown", "for itself: something was taken out of its session"
+        return "unknown", "because something was taken out of its session"
     return ("same", "") if at <= end else ("unknown", "so far")
