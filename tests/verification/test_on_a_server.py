@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 from psycopg.errors import IntegrityError
 
 from reenact._runtime import codec
-from reenact.actors.journal.postgres.address import address_of
+from reenact.actors.journal.postgres import moment
+from reenact.actors.journal.postgres.address import Address, address_of
 from reenact.actors.journal.postgres.connecting import Connection, connect, spelled
 from reenact.actors.journal.postgres.journal import PostgresJournal
+from reenact.actors.journal.postgres.schema import relations_of
+from reenact.actors.journal.verify import evidence_of
 from reenact.audit import checkpoint_of, verify_log
 from reenact.domain.chain import Row
 from tests.examples import examples
@@ -134,3 +137,32 @@ def other(cell: object, data: st.DataObject) -> object:
 
 def _unnumbered(row: tuple[object, ...]) -> tuple[object, ...]:
     return (row[0], *row[2:])
+
+
+def test_what_is_written_after_its_tables_were_looked_for_is_not_read(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = server.new_log()
+    PostgresJournal.open(url, codec()).close()
+
+    def relations_before_a_write(connection: Connection, address: Address) -> set[str]:
+        relations = relations_of(connection, address)
+        with connect(address) as other:
+            other.execute(spelled("UPDATE log SET position = 7", address.schema))
+        return relations
+
+    monkeypatch.setattr(moment, "relations_of", relations_before_a_write)
+    with evidence_of(url) as evidence:
+        assert evidence.counts().said == 0
+
+
+def test_a_connection_that_ends_after_all_was_read_is_no_error(server: Server) -> None:
+    url = server.new_log()
+    PostgresJournal.open(url, codec()).close()
+
+    with evidence_of(url) as evidence:
+        ((process,),) = evidence.select("SELECT pg_backend_pid()", ())
+        with connect(address_of(url)) as other:
+            ended = other.execute("SELECT pg_terminate_backend(%s, 10000)", (process,)).fetchone()
+
+    assert ended == (True,)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import count
 from typing import TypeAlias
 
@@ -63,12 +63,12 @@ def _moment_of(url: str) -> Generator[_Moment]:
     address = address_of(url)
     with translated(address.name):
         connection = connect(address)
-    with connection:
+    with closing(connection):  # nothing is to be committed, and the server may have ended the connection by then
         with translated(address.name):
             if not check_format(connection, address):
                 raise LogUnusableError(f"{address.name} holds no log yet; name another schema")
-            relations = relations_of(connection, address)
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            relations = relations_of(connection, address)
         yield _Moment(connection, address, relations)
 
 
