@@ -17,6 +17,7 @@ from reenact.actors.journal.api import Entry, Publication, Segment
 from reenact.actors.journal.seeking import MOST
 from reenact.domain.errors import InvalidInputError, RuntimeClosedError, SessionNotFoundError
 from reenact.domain.messages import check_text
+from reenact.domain.session import state as states
 from reenact.domain.shards import is_child
 from reenact.domain.stream.events import EventData, SessionDeleted
 
@@ -223,9 +224,15 @@ class Feed(Awaited):
             self.consumers.part(position.consumer)
 
     def _check_cursor(self, session_id: str, after: int, end: int) -> None:
-        # A started child may get its first event a moment later; a session that was imported without its feed has none.
-        if end == 0 and not is_child(session_id) and self.journal.link_at(stream_of(session_id), MOST) is None:
+        # A started child may get its first event a moment later.
+        if end == 0 and not is_child(session_id) and not self._can_go_on(stream_of(session_id)):
             raise SessionNotFoundError(session_id)
         if after > end:
             message = f"the last event of session {session_id!r} has the cursor {end}; nothing comes after {after}"
             raise InvalidInputError(message)
+
+    def _can_go_on(self, stream: str) -> bool:
+        """Return whether the session exists and was not deleted: if it was imported without its feed, events say so."""
+        last = self.journal.link_at(stream, MOST)
+        found = [] if last is None else self.journal.read_until(stream, last.version, after=last.version - 1)
+        return any(not isinstance(each.event, states.SessionDeleted | states.SessionForgotten) for each in found)

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 import msgspec
 
 from reenact.actors.envelopes import enveloped, id_in_feed
-from reenact.actors.journal.api import Entry, FeedJournal, FeedRow, Link, Segment
+from reenact.actors.journal.api import Entry, FeedJournal, FeedRow, Link, Recorded, Segment
 from reenact.domain.errors import InvalidInputError, LogUnusableError, SessionNotFoundError, reading
 from reenact.domain.messages import check_text
 from reenact.domain.plain import check_id
@@ -57,6 +57,10 @@ class Log(FeedJournal, Protocol):
 
     def link_at(self, stream: str, position: int) -> Link | None:
         """See `ChainedJournal.link_at`."""
+        ...
+
+    def read_until(self, stream: str, version: int, *, after: int = -1) -> list[Recorded]:
+        """See `Chain.read_until`."""
         ...
 
     def read_feed(self, topic: str, *, after: int = 0, limit: int = 1000) -> list[FeedRow]:

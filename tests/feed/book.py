@@ -16,6 +16,7 @@ from reenact.actors.journal.api import (
     Link,
     Mark,
     Publication,
+    Recorded,
     Remembered,
     Segment,
 )
@@ -93,6 +94,10 @@ class Book:
     def link_at(self, stream: str, position: int) -> Link | None:
         self._check()
         return None
+
+    def read_until(self, stream: str, version: int, *, after: int = -1) -> list[Recorded]:
+        self._check()
+        return []
 
     def feed_end(self, topic: str) -> int:
         self._check()

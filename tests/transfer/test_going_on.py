@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reenact import Guards, Image, MessageRefusedError, Runtime, SessionNotFoundError, guard
+from reenact import Guards, Image, KeyRing, MessageRefusedError, Runtime, SessionNotFoundError, guard
 from reenact.audit import Redaction, export_log, import_log, verify_log
 from reenact.testing import MockEnvironmentFactory
 from tests.logs import log_at
@@ -50,3 +50,22 @@ def test_a_session_that_was_imported_without_its_feed_is_followed_from_the_begin
     assert before == []
     assert [event.cursor for event in after] == list(range(1, len(after) + 1))
     assert after[-1].type == "turn_completed"
+
+
+def test_nobody_waits_for_events_of_a_session_that_was_deleted_before_it_was_imported_without_its_feed(
+    tmp_path: Path,
+) -> None:
+    log, other, keys = log_at(tmp_path / "log.db"), log_at(tmp_path / "other.db"), KeyRing.generate(tmp_path / "keys")
+    with Runtime.open(log, environment=MockEnvironmentFactory(), keys=keys, synchronous="OFF") as runtime:
+        deleted, forgotten = (runtime.ask("Hello", image=Image(id=name)).session_id for name in ("one", "two"))
+        runtime.sessions.delete(deleted)
+        runtime.sessions.forget(forgotten, by="me")
+    export_log(log, tmp_path / "log.jsonl", feeds=False)
+    import_log(tmp_path / "log.jsonl", other, keys=keys)
+
+    with Runtime.open(other, environment=MockEnvironmentFactory(), keys=keys, synchronous="OFF") as runtime:
+        for session_id in (deleted, forgotten):
+            with pytest.raises(SessionNotFoundError):
+                runtime.events.stream(session_id)
+            with pytest.raises(SessionNotFoundError):
+                runtime.events.subscribe(session_id, "me")
