@@ -187,8 +187,7 @@ class ClaudeClient(ApiClient["AsyncAnthropic"]):
     Raises:
         MissingExtraError: the extra `claude` is not installed.
         ConfigurationError: there is no API key, or it is not a valid one; the address is not valid, or that of a proxy
-            in
-        an environment variable; the certificates that a variable names cannot be read.
+            in an environment variable; the certificates that a variable names cannot be read.
     """
 
     _kind = "a Messages API"

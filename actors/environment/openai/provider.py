@@ -296,8 +296,7 @@ class OpenAIClient(ApiClient["AsyncOpenAI"]):
     Raises:
         MissingExtraError: the extra `openai` is not installed.
         ConfigurationError: there is no API key for OpenAI, or it is not a valid one; the address is not valid, or that
-            of a
-        proxy in an environment variable; the certificates that a variable names cannot be read.
+            of a proxy in an environment variable; the certificates that a variable names cannot be read.
     """
 
     def __init__(self, base_url: str | None, api_key: str | None, timeout: float) -> None:
