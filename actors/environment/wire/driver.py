@@ -181,8 +181,7 @@ class ApiClient(ABC, Generic[Sdk]):
     Raises:
         MissingExtraError: the SDK is not installed.
         ConfigurationError: the address of a proxy in an environment variable is not valid; the certificates that a
-            variable
-        names cannot be read.
+            variable names cannot be read.
     """
 
     _kind = "an API"

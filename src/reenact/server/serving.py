@@ -155,8 +155,7 @@ class Server(Listener):
             host_names: host names that requests may use, besides the server's own address.
             limits: how much a client may ask for.
             allow_programs: whether images that clients register may have MCP servers that are programs, which this
-                machine
-            starts, or that receive its environment variables.
+                machine starts, or that receive its environment variables.
             inspector: an application of `reenact.inspector`, which is served under `/inspect`; it has its own token.
 
         Raises:

@@ -48,8 +48,7 @@ class Tracing:
         Args:
             runtime: the runtime whose turns are sent.
             endpoint: where a collector accepts OTLP over HTTP, such as `http://localhost:4318`; headers and the like
-                come from
-            the variables of OpenTelemetry, such as OTEL_EXPORTER_OTLP_HEADERS.
+                come from the variables of OpenTelemetry, such as OTEL_EXPORTER_OTLP_HEADERS.
             exporter: an SDK exporter for another destination, in place of `endpoint`.
             metrics: whether metrics are sent to the collector, too; or an SDK exporter for them.
             content: whether messages, arguments and results are sent, too. The environment variable
@@ -57,8 +56,7 @@ class Tracing:
                 or
             `true`.
             state: a directory, or a `postgresql://` URL, for the progress, in place of the one beside the log: each of
-                several
-            collectors needs its own.
+                several collectors needs its own.
 
         Raises:
             ConfigurationError: there is not exactly one destination, or its address is not valid.
