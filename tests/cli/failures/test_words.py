@@ -67,7 +67,10 @@ def test_whatever_a_failure_says_it_is_what_the_table_says(
     judge(_quoting(row, said, build=build), done, form, build=build)
     if form == "json":
         (result,) = lines_of_json(done.out)
-        assert said.strip() == "" or result["error"]["message"] == said.replace(KEY, "…")[:2000]
+        quoted = {
+            text.replace(KEY, "…")[:2000].strip() for text in (said, said.strip())
+        }  # some are quoted without blanks
+        assert said.strip() == "" or result["error"]["message"].strip() in quoted
     assert done.out == "" or form != "text"
 
 

@@ -32,7 +32,8 @@ def test_all_output_is_shown_and_nothing_of_an_open_update_before_its_end(parts:
     for part in parts:
         shown += held.finished(part, now=0)
         assert shown.count(BEGIN) == 0 or END in shown[shown.rfind(BEGIN) :]
-        assert not any(shown.endswith(BEGIN[:length]) for length in range(1, len(BEGIN)))
+        may_begin = any(shown.endswith(BEGIN[:length]) for length in range(1, len(BEGIN)))
+        assert held.is_open or not may_begin  # in front of an update, the same bytes are no beginning of one
 
     assert shown + held.rest() == b"".join(parts)
     assert not held.is_open
