@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time
 from functools import lru_cache
 from itertools import islice
@@ -327,8 +327,10 @@ class _Check:
 
     def _check_contents(self, node: Mapping[str, Json], value: Json, place: str) -> Iterator[str]:
         yield from self._check_alternatives(node, value, place)
-        if "enum" in node or "const" in node:
-            yield from self._check_allowed(node, value, place)
+        if "const" in node:
+            yield from self._check_allowed([node["const"]], value, place)
+        if "enum" in node:
+            yield from self._check_allowed(_listed(node, "enum"), value, place)
         if isinstance(value, str):
             yield from self._check_text(node, value, place)
         elif is_plain_object(value):
@@ -338,8 +340,7 @@ class _Check:
         elif _is_number(value):
             yield from (f"{_at(place)} {problem}" for problem in _faults_of_number(node, value))
 
-    def _check_allowed(self, node: Mapping[str, Json], value: Json, place: str) -> Iterator[str]:
-        allowed = [node["const"]] if "const" in node else _listed(node, "enum")
+    def _check_allowed(self, allowed: Sequence[Json], value: Json, place: str) -> Iterator[str]:
         form = self._canonical_form(value)
         if all(self._canonical_form(one) != form for one in allowed):
             told = ", ".join(map(_shown, allowed[:MOST_ERRORS]))

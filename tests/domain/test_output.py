@@ -159,6 +159,7 @@ BROKEN: list[tuple[OutputSpec, object, str]] = [
     (of(type="array"), {}, "`v` must be an array; got {}"),
     (of(const=1), True, "`v` must be 1; got true"),
     (of(enum=[1, "a"]), 2, '`v` must be one of 1, "a"; got 2'),
+    (of(enum=[1], const=2), 2, "`v` must be 1; got 2"),
     (of(minLength=2), "a", "`v` has 1 characters; it must have at least 2"),
     (of(maxLength=1), "ab", "`v` has 2 characters; it must have at most 1"),
     (of(pattern="^a+$"), "b", "`v` must match the pattern '^a+$'; got \"b\""),
