@@ -67,9 +67,8 @@ def test_whatever_a_failure_says_it_is_what_the_table_says(
     judge(_quoting(row, said, build=build), done, form, build=build)
     if form == "json":
         (result,) = lines_of_json(done.out)
-        quoted = {
-            text.replace(KEY, "…")[:2000].strip() for text in (said, said.strip())
-        }  # some are quoted without blanks
+        # What an API says is quoted without the blanks around it, other failures as they are.
+        quoted = {text.replace(KEY, "…")[:2000].strip() for text in (said, said.strip())}
         assert said.strip() == "" or result["error"]["message"].strip() in quoted
     assert done.out == "" or form != "text"
 
