@@ -316,7 +316,7 @@ class LocalAsker(Asker):
     async def receive(self, agent_id: str, message: Content, output: OutputSpec | None) -> str | None:
         """Send a message as `Agents.receive` on an event loop; return None if the agent is not live."""
         sent = await self._requests.receive(
-            made(MessageSendRequest, agent_id=agent_id, content=plain_content(message), output=output)
+            made(MessageSendRequest, agent_id=agent_id or "", content=plain_content(message), output=output)
         )
         return None if sent is None else sent.turn_id
 

@@ -34,6 +34,7 @@ from reenact.domain.operations.table import (
     Request,
     SessionBranchRequest,
     SessionCreateRequest,
+    SessionForgetRequest,
     SessionPageRequest,
     SessionSwitchRequest,
 )
@@ -100,8 +101,12 @@ def _with_checked_values(request: Q) -> Q:
             _check_new_id("container", request.container_id)
         case SessionCreateRequest():
             _check_new_id("session", request.session_id)
+            _check_revision(request.image_revision)
         case SessionBranchRequest():
             _check_branch(request)
+        case SessionForgetRequest():
+            check_reason(request.why)
+            _check_family(request.family)
         case SessionSwitchRequest():
             _check_switch(request.image, request.history)
         case SessionPageRequest():
@@ -129,6 +134,16 @@ def _with_checked_values(request: Q) -> Q:
 def _check_new_id(kind: str, id_: object) -> None:
     if id_ is not None:
         check_text(f"the {kind}'s id", id_)
+
+
+def _check_revision(revision: object) -> None:
+    if revision is not None and type(revision) is not int:
+        raise InvalidInputError(f"`image_revision` must be a whole number, not {shown(revision):.100}")
+
+
+def _check_family(family: object) -> None:
+    if not isinstance(family, bool):
+        raise InvalidInputError(f"`family` must be True or False, not {shown(family):.100}")
 
 
 def _check_switch(image: str, history: object) -> None:

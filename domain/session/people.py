@@ -70,5 +70,5 @@ def check_json(what: str, value: object) -> Json:
 
 
 def check_reason(reason: object) -> str:
-    """Return the reason for a rejection, which may be empty, or raise `InvalidInputError`."""
+    """Return the reason that a person gives, which may be empty, or raise `InvalidInputError`."""
     return "" if reason == "" else check_text("the reason", reason, limit=MAX_MESSAGE_BYTES)

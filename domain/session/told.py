@@ -136,6 +136,6 @@ def usage_info(session_id: str, models: dict[str, Spent], tools: dict[str, Spent
         models=models,
         tools=tools,
         usage=usage,
-        cost=sum(spent.cost for spent in all_spent),
+        cost=sum((spent.cost for spent in all_spent), 0.0),
         unpriced=sum(spent.unpriced for spent in all_spent),
     )

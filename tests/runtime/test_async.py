@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import pytest
 
 from reenact import (
+    AgentNotFoundError,
     AsyncActorSystem,
     AsyncRuntime,
     Image,
@@ -198,6 +199,9 @@ def test_errors_are_the_same(log: str, mock: GatedFactory) -> None:
                 await runtime.sessions.run("nobody")
             with pytest.raises(InvalidMessageError):
                 await runtime.agents.receive("nobody", "")
+            nobody: Any = None
+            with pytest.raises(AgentNotFoundError):
+                await runtime.agents.receive(nobody, "Hello")
             assert await runtime.sessions.get("nobody") is None
             assert await runtime.sessions.delete("nobody") is False
             response = await runtime.request("container_list_request", {})
