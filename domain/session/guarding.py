@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import reduce
 from typing import NamedTuple
 
 from reenact.domain.guards import GuardChecked, GuardInput, Guards, GuardVerdict, refusal_in
@@ -93,17 +92,18 @@ def _answer_questions(session: Session, decided: Sequence[SessionEvent], guards:
 def _call_questions(
     session: Session, decided: Sequence[SessionEvent], guards: Guards, checked: Sequence[GuardChecked]
 ) -> Iterator[Question]:
-    started = [event for event in decided if isinstance(event, ToolStarted)] if guards.call else []
-    after = reduce(evolve, decided, session) if started else session
     asked = {one.call_id for one in checked}
-    for event in started:
-        call = after.call(event.id)
-        if call is not None and event.id not in asked:
+    if not guards.call or not any(isinstance(event, ToolStarted) for event in decided):
+        return
+    for event in decided:
+        session = evolve(session, event)
+        call = session.call(event.id) if isinstance(event, ToolStarted) else None
+        if call is not None and call.id not in asked:
             about = GuardInput(
                 point="call",
                 session_id=session.id or "",
                 image_id=session.image_id,
-                turn_id=None if after.turn is None else after.turn.id,
+                turn_id=None if session.turn is None else session.turn.id,
                 call_id=call.id,
                 tool=call.name,
                 arguments=call.arguments,

@@ -716,8 +716,9 @@ def test_each_attempt_at_an_answer_that_must_fit_a_schema_passes_the_guards(
     assert not verify_log(log).findings
 
 
+@pytest.mark.parametrize("detached", [False, True])
 def test_a_call_that_is_a_child_session_begins_none_if_it_is_refused(
-    opened: Open, log: str, factory: MockEnvironmentFactory
+    opened: Open, log: str, factory: MockEnvironmentFactory, *, detached: bool
 ) -> None:
     def known(about: GuardInput) -> str | None:
         return "ask somebody else" if "secret" in str(about.arguments) else None
@@ -726,9 +727,8 @@ def test_a_call_that_is_a_child_session_begins_none_if_it_is_refused(
     factory.set_scenario("asks")
     runtime = opened(environment=factory, guards=[known])
     runtime.images.register(Image(id="helper"))
-    runtime.images.register(
-        Image(id="i", tools=(agent_tool("helper", description="Helps."),), guards={"call": ["known"]})
-    )
+    helper = agent_tool("helper", description="Helps.", detached=detached)
+    runtime.images.register(Image(id="i", tools=(helper,), guards={"call": ["known"]}))
 
     answer = runtime.ask("Find it out", image="i")
 

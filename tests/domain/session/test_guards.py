@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import pytest
 
+from reenact.domain.children import OfferedAgent
 from reenact.domain.errors import AgentNotFoundError, CallNotPendingError, ConfigurationError
 from reenact.domain.guards import GuardChecked, GuardInput, Guards, GuardVerdict, guards_of, of_point, refusal_in
 from reenact.domain.history.causes import cause_of, read_cause
@@ -14,6 +15,7 @@ from reenact.domain.history.decision_replay import DecisionReplay
 from reenact.domain.history.explanation import Cause, Outside, causes_of
 from reenact.domain.image import Image, define, rules_of
 from reenact.domain.loop.events import ToolApproved, ToolResult, ToolStarted
+from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import TextBlock, ToolUseBlock
 from reenact.domain.session.agent import (
     AnswerRecorded,
@@ -225,6 +227,16 @@ def test_calls_are_asked_about_after_the_answer_that_asks_for_them() -> None:
     assert {one.about.turn_id for one in of_calls} == {"t1"}
     assert of(THINKING, asked(LOOK, PAY, checked=(on_answer(), on_call("a"), on_call("b")))) == []
     assert of(THINKING, asked(LOOK, checked=(on_answer("refused"),))) == []
+
+
+def test_guards_are_asked_about_a_call_of_a_detached_child_which_is_answered_at_once() -> None:
+    apart = OfferedAgent(name="helper", image_id="other", image_revision=1, detached=True)
+    call = ToolUseBlock("c", "helper", {"prompt": "Watch."})
+
+    (question,) = of(THINKING, finish(asks(call), Rules(agents=(apart,))), Guards(call=("cheap",)))
+
+    assert (question.about.turn_id, question.about.call_id, question.about.tool) == ("t1", "c", "helper")
+    assert question.about.arguments == {"prompt": "Watch."}
 
 
 def test_no_guard_is_asked_about_a_call_that_a_policy_keeps_from_running() -> None:
