@@ -48,14 +48,14 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     `findings` is empty if nothing is wrong. `position` is that of the last event; `rows` counts the rows of the log,
     and `feeds` the streams whose events subscribers have received. `meaning` says whose events they are: of other
-    actors' events, only the rules for any log were checked. `redacted` counts events in rows from which content was
-    removed: they may differ from what was recorded. `forgotten` counts rows that no one can read, since their keys were
-    destroyed, and `locked` rows that cannot be read without keys: both are only checked to be unchanged. `read_model`
-    says whether the rows beside the log are those that follow from it, and `unlike` why that cannot be determined;
-    `checkpoint` is the position of the checkpoint that the log was compared with. `begun_later` counts sessions whose
-    feed begins later than the session or is missing, as after an import without feeds; `kin_missing` counts links
-    between child sessions and their parents of which only one side is in the log, as after an export without the
-    family.
+    actors' events, only the rules for any log were checked. `redacted` counts events in rows that an export with a
+    redaction has changed: content may be missing, or they were encrypted. `forgotten` counts rows that no one can read,
+    since their keys were destroyed, and `locked` rows that cannot be read without keys: both are only checked to be
+    unchanged. `read_model` says whether the rows beside the log are those that follow from it, and `unlike` why that
+    cannot be determined; `checkpoint` is the position of the checkpoint that the log was compared with. `begun_later`
+    counts sessions whose feed begins later than the session or is missing, as after an import without feeds;
+    `kin_missing` counts links between child sessions and their parents of which only one side is in the log, as after
+    an export without the family.
     """
 
     findings: tuple[Finding, ...]
@@ -86,7 +86,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         verdict = "nothing is wrong" if self.is_whole else f"{count:,} finding{'' if count == 1 else 's'}"
         lines.append(f"{verdict}: {self.events:,} events in {self.streams:,} streams, up to position {self.position:,}")
         if self.redacted:
-            lines.append(f"redacted: {self.redacted:,} of the events; something was taken out of them")
+            lines.append(f"redacted: {self.redacted:,} of the events; something was taken out, or decrypted")
         if self.forgotten:
             lines.append(f"forgotten: {self.forgotten:,} rows can be read by nobody; their keys were destroyed")
         if self.locked:

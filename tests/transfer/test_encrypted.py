@@ -153,6 +153,20 @@ def test_rows_of_which_nothing_was_removed_are_not_counted_as_redacted(
     assert nothing.redacted < hello.redacted < hello.rows
 
 
+@pytest.mark.usefixtures("runtime")
+def test_the_verdict_does_not_say_that_something_was_taken_out_of_what_was_only_decrypted(
+    log: str, ring: KeyRing, tmp_path: Path
+) -> None:
+    nothing = Redaction(values=("nothing",), secrets=False)
+    exported = export_log(log, tmp_path / "nothing.jsonl", keys=ring, redaction=nothing)
+    import_log(tmp_path / "nothing.jsonl", tmp_path / "other.db")
+
+    verdict = verify_log(tmp_path / "other.db")
+
+    said = f"redacted: {exported.events} of the events; something was taken out, or decrypted"
+    assert said in verdict.text().splitlines()
+
+
 @pytest.mark.parametrize("stream", ["session/a", ""], ids=["a session's", "the log's own"])
 def test_a_file_that_destroys_a_key_without_a_word_is_refused(
     stream: str, runtime: Runtime, log: str, ring: KeyRing, tmp_path: Path
