@@ -213,7 +213,8 @@ class _RowSearch:
         wanted = self._wanted
         if not all(id_ is None or can_be_id(id_) for id_ in (wanted.session, wanted.agent)):
             return
-        is_page = self._until - wanted.after <= _PAGE  # reading a page takes less than finding out where to look
+        # To read what has come since takes less than to find out where to look; from the beginning, it does not.
+        is_page = wanted.after > 0 and self._until - wanted.after <= _PAGE
         if wanted.session is None and (wanted.agent is None or is_page):
             yield from self._rows_of_log(self._find, wanted.after)
         elif wanted.session is None:

@@ -103,6 +103,19 @@ def test_an_event_that_cannot_have_happened_is_named(full: Path) -> None:
             audit.show("a")
 
 
+def test_the_events_of_a_session_can_be_listed_when_one_of_another_session_is_damaged(full: Path) -> None:
+    wanted = Filter(session="z")
+    with Audit.open(full) as audit:
+        before = list(audit.entries(wanted))
+    with copied(full) as copy:
+        repack(copy, 5, lambda events: events.append(("turn-started:1", b"")))
+
+        with Audit.open(copy) as audit:
+            assert list(audit.entries(wanted)) == before
+            with pytest.raises(LogUnusableError, match="of 'session/a'"):
+                list(audit.entries(Filter(session="a")))
+
+
 def test_a_branch_of_itself_is_a_finding(full: Path) -> None:
     with copied(full) as copy:
         with closing(sqlite3.connect(copy)) as connection, connection:
