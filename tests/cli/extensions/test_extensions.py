@@ -785,7 +785,7 @@ def test_what_agents_cost_is_told_of_and_counts_before_another_is_asked(
         claude.reply(text="R", usage={"input_tokens": 1000, "output_tokens": 1000})
     limited = (*PRICED, "--max-cost", "3")
 
-    first = run(*limited, stdin=b"@boss a\n/cost\n@boss b\n@boss c\n")
+    first = run(*limited, stdin=b"@boss a\n/cost\n/log\n@boss b\n@boss c\n")
     again = run("--continue", *PRICED, stdin=b"/cost\n@boss d\n")
 
     assert (len(claude.requests), first.code, again.code) == (2, 0, 0)

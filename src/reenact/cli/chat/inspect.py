@@ -165,7 +165,8 @@ def _told(event: object) -> str:
             return event.failure.message
         case TurnCompleted():
             cost = "" if event.cost is None else f", cost {event.cost:.6g}"
-            return f"{event.outcome} after {event.duration:.1f} s, {_tokens(sum_of(event.usage, {}))}{cost}"
+            used = f", {_tokens(sum_of(event.usage, {}))}" if event.usage else ""
+            return f"{event.outcome} after {event.duration:.1f} s{used}{cost}"
         case _:
             return says(event)
 
