@@ -253,7 +253,7 @@ def _with_formats(hint: object) -> object:
         return Annotated[(_with_formats(inner[0]), *inner[1:])]
     if origin in _UNIONS:
         return typing.Union[tuple(map(_with_formats, inner))]  # noqa: UP007 - its members are only known at run time
-    if origin in _COLLECTIONS:
+    if origin in _COLLECTIONS and inner:
         return types.GenericAlias(origin, tuple(map(_with_formats, inner)))
     return hint
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum, IntEnum
-from typing import Annotated, Any, Literal, NotRequired, Optional, TypedDict, Union
+from typing import Annotated, Any, Literal, NotRequired, Optional, TypedDict, Union, get_origin
 
 import msgspec
 import pydantic
@@ -158,6 +159,13 @@ PLACE = {
 )
 def test_a_type_has_the_schema_of_its_values(annotation: object, schema: object) -> None:
     assert schema_of(annotation) == schema
+
+
+@pytest.mark.parametrize("name", ["List", "Tuple", "Set", "FrozenSet", "Dict"])
+def test_a_collection_may_be_that_of_typing_without_the_type_of_its_items(name: str) -> None:
+    collection = getattr(typing, name)
+
+    assert schema_of(collection) == schema_of(get_origin(collection))
 
 
 def test_alternatives_are_told_apart_by_their_tags() -> None:
