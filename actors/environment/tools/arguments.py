@@ -337,7 +337,7 @@ def _complete(field: JsonDict, text: str | None, default: object) -> None:
     if text:
         field["description"] = text
     try:
-        value = msgspec.to_builtins(default, str_keys=True)
+        value = msgspec.to_builtins(default, str_keys=True, order="deterministic")
     except (TypeError, ValueError, RecursionError):
         return
     if is_json(value):
@@ -358,7 +358,10 @@ def _inlined(node: JsonDict, inline: Mapping[str, JsonDict]) -> JsonDict:
         return _inlined({**inline[name], **{key: value for key, value in node.items() if key != "$ref"}}, inline)
     # The discriminator of alternatives is OpenAPI's: it refers to definitions, which are inlined here.
     left_out = {"$defs"} if _ALTERNATIVES.isdisjoint(node) else {"$defs", "discriminator"}
-    return {key: _inlined_part(value, inline) for key, value in node.items() if key not in left_out}
+    made = {key: _inlined_part(value, inline) for key, value in node.items() if key not in left_out}
+    if made.get("uniqueItems") and isinstance(default := made.get("default"), list):
+        made["default"] = sorted(default, key=msgspec.json.encode)  # a set has another order in each process
+    return made
 
 
 def _inlined_part(node: Json, inline: Mapping[str, JsonDict]) -> Json:

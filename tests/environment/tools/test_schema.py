@@ -287,6 +287,21 @@ def test_a_default_is_shown_as_json(default: object, shown: object) -> None:
     assert at(object, tool(look).spec.input_schema, "properties", "value") == {"default": shown}
 
 
+def test_a_set_has_one_order_in_every_process() -> None:
+    names = frozenset("hgfedcba")
+    whole = msgspec.defstruct("Whole", [("names", frozenset[str], names)], frozen=True)
+    given = whole()
+
+    def look(first: Any = names, second: Any = given) -> None: ...  # noqa: ANN401 - any JSON value
+
+    look.__annotations__ |= {"first": frozenset[str], "second": whole}
+    first, second = object_at(tool(look).spec.input_schema, "properties").values()
+
+    assert first["default"] == list("abcdefgh")
+    assert second["default"] == {"names": list("abcdefgh")}
+    assert at(object, second, "properties", "names", "default") == list("abcdefgh")
+
+
 @pytest.mark.parametrize("default", [object(), float("nan"), ...], ids=["object", "nan", "ellipsis"])
 def test_a_default_that_json_does_not_have_is_not_shown(default: object) -> None:
     def look(value: Any = default) -> None: ...  # noqa: ANN401 - any JSON value
