@@ -135,12 +135,18 @@ def read_docstring(docstring: str | None) -> tuple[str, dict[str, str]]:
     text = f"{inspect.cleandoc(docstring or '')}\n"
     parameters: dict[str, str] = {}
     for section, entry in _STYLES:
-        for found in section.finditer(text):
-            for names, described, *_ in entry.findall(textwrap.dedent(found["entries"] or "")):
-                told = " ".join(line.strip() for line in described.splitlines() if line.strip())
-                parameters |= dict.fromkeys((name.strip(" *") for name in names.split(",")), told)
-        text = section.sub("", text)
+        text = section.sub(functools.partial(_rest, entry, parameters), text)
     return re.sub(r"\n{3,}", "\n\n", text).strip(), parameters
+
+
+def _rest(entry: re.Pattern[str], parameters: dict[str, str], section: re.Match[str]) -> str:
+    """Add the parameters that a section describes; return what stays of it: all, if it has text but no entry."""
+    inside = textwrap.dedent(section["entries"] or "")
+    entries: list[tuple[str, ...]] = entry.findall(inside)
+    for names, described, *_ in entries:
+        told = " ".join(line.strip() for line in described.splitlines() if line.strip())
+        parameters |= dict.fromkeys((name.strip(" *") for name in names.split(",")), told)
+    return "" if entries or not inside.strip() else section[0]
 
 
 class _Model(Protocol):

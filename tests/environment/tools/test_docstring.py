@@ -97,7 +97,7 @@ def test_a_section_of_parameters_has_many_names(header: str) -> None:
         ("Args", "Args"),
         ("Parameters\nof all kinds", "Parameters\nof all kinds"),
         ("Do it.\n\nArgs:", "Do it."),
-        ("Do it.\n\nArgs:\n    nothing of note", "Do it."),
+        ("Do it.\n\nArgs:\n    - what: It.", "Do it.\n\nArgs:\n    - what: It."),
         ("Do it.\n\nParameters\n----------", "Do it."),
         ("Do it.\n\nNote: it is done:\n    now.", "Do it.\n\nNote: it is done:\n    now."),
     ],
