@@ -81,7 +81,7 @@ def _output_of_type(kind: object) -> Output[object]:
     name = getattr(kind, "__name__", _DEFAULT_NAME)
     try:
         whole = schema_of_type(_VALUE, kind)
-    except (TypeError, NameError, NotImplementedError) as error:
+    except (TypeError, NameError, RecursionError, NotImplementedError) as error:
         raise ConfigurationError(
             f"output {name!r:.80}: the type has no JSON Schema ({why_no_schema(error)})"
         ) from error

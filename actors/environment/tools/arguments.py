@@ -39,6 +39,7 @@ AnyFunction: TypeAlias = Callable[..., object]
 
 _UNIONS = (typing.Union, types.UnionType)
 _COLLECTIONS = (list, dict, set, frozenset, tuple)
+_NO_SCHEMA = (TypeError, NameError, RecursionError)
 _TYPES = "use str, int, float, bool, list, dict, datetime, Literal, an Enum, a dataclass, a TypedDict or the like"
 _NOT_BY_NAME = {
     inspect.Parameter.POSITIONAL_ONLY: "is positional-only, but a model gives arguments by name: remove the `/`",
@@ -92,7 +93,7 @@ class Parameters:
         self._struct = _struct(types, self.required)
         try:
             self.schema = schema_of(self._struct, texts, defaults)
-        except (TypeError, NameError) as error:
+        except _NO_SCHEMA as error:
             raise _unsupported(tool, types, error) from error
         msgspec.msgpack.Decoder(self._struct)  # msgspec prepares the type here, before several threads convert to it
 
@@ -274,7 +275,7 @@ def _unsupported(tool: str, types: Mapping[str, object], error: Exception) -> Co
     for name, hint in types.items():
         try:
             schema_of(_struct({name: hint}, frozenset({name})))
-        except (TypeError, NameError) as found:
+        except _NO_SCHEMA as found:
             return _parameter_error(
                 tool, name, f"has a type that JSON does not have ({why_no_schema(found)}): {_TYPES}"
             )
@@ -306,7 +307,7 @@ def schema_of(
     A reference is replaced by its definition, unless that refers to itself.
 
     Raises:
-        TypeError, NameError: a type of the struct has no schema.
+        TypeError, NameError, RecursionError: a type of the struct has no schema.
     """
     (top,), components = msgspec.json.schema_components(
         [struct], schema_hook=_model_schema, ref_template=f"{_PREFIX}{{name}}"
@@ -333,7 +334,7 @@ def schema_of_type(name: str, kind: object) -> JsonDict:
     """Return the schema of an object with one member of this type and name.
 
     Raises:
-        TypeError, NameError: the type has no schema.
+        TypeError, NameError, RecursionError: the type has no schema.
     """
     return schema_of(_struct({name: _with_formats(kind)}, frozenset({name})))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -405,6 +406,18 @@ def test_a_type_of_which_something_inside_is_not_defined_is_refused() -> None:
 
     look.__annotations__["broken"] = broken
     with pytest.raises(ConfigurationError, match=r"parameter `broken` has a type that JSON does not have .*'Missing'"):
+        tool(look)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="Python has no such aliases")
+def test_an_alias_that_holds_itself_is_refused() -> None:
+    names: dict[str, Any] = {}
+    exec("type Nested = list[Nested]", names)  # noqa: S102 - Python 3.11 cannot read it
+
+    def look(nested: Any) -> None: ...  # noqa: ANN401 - the alias
+
+    look.__annotations__["nested"] = names["Nested"]
+    with pytest.raises(ConfigurationError, match="parameter `nested` has a type that JSON does not have"):
         tool(look)
 
 
