@@ -484,7 +484,7 @@ def _rule(what: str, steps: Sequence[Step], schema: JsonDict) -> str:
     if expected := _EXPECTED.fullmatch(what):
         return f"must be of type {' | '.join(_JSON_NAMES.get(kind, kind) for kind in expected[1].split(' | '))}"
     allowed = [value for node in _schemas_at(steps, schema, schema) for value in _listed(node, "enum")]
-    if allowed and what.startswith("Invalid enum value "):
+    if allowed and what.startswith(("Invalid enum value ", "Invalid value ")):
         return f"must be one of {', '.join(map(_shown, allowed))}"
     if what.startswith("Expected `"):
         kind, _, limits = what.removeprefix("Expected `").partition("`")

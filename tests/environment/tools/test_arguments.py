@@ -42,6 +42,14 @@ class Strict(msgspec.Struct, forbid_unknown_fields=True):
     value: int
 
 
+class Cat(msgspec.Struct, tag=True):
+    lives: int
+
+
+class Dog(msgspec.Struct, tag=True):
+    barks: bool
+
+
 class Tree(msgspec.Struct):
     kind: Literal["leaf", "branch"]
     inside: list[Tree] = []
@@ -72,6 +80,7 @@ def look(
     pair: tuple[int, Literal["a"]] | None = None,
     strict: Strict | None = None,
     tree: Tree | None = None,
+    pet: Cat | Dog | None = None,
     model: Model | None = None,
     text: Annotated[str, msgspec.Meta(max_length=3)] = "",
 ) -> Given:
@@ -181,6 +190,7 @@ def test_any_mapping_will_do() -> None:
             {"tree": {"kind": "leaf", "inside": [{"kind": "root"}]}},
             "argument `tree.inside[0].kind` must be one of 'branch', 'leaf'; got 'root'",
         ),
+        ({"pet": {"type": "Cow"}}, "argument `pet.type` must be one of 'Cat', 'Dog'; got 'Cow'"),
         ({"text": "abcd"}, "argument `text` must be string of length <= 3; got 'abcd'"),
         (
             {"model": {"number": "1"}},
