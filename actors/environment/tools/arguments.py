@@ -119,7 +119,7 @@ def parameters_of(tool: str, function: AnyFunction, docs: Mapping[str, str], nam
     context = ""
     for parameter in _signature(tool, function):
         hint = _parameter_type(tool, function, parameter, names)
-        if hint is ToolContext or (get_origin(hint) in (Annotated, *_UNIONS) and ToolContext in get_args(hint)):
+        if _is_context(hint):
             if context:
                 raise _parameter_error(tool, parameter.name, f"is a second ToolContext, beside `{context}`: remove one")
             context = parameter.name
@@ -129,6 +129,12 @@ def parameters_of(tool: str, function: AnyFunction, docs: Mapping[str, str], nam
             defaults[parameter.name] = parameter.default
     texts = {name: text for name, hint in types.items() if (text := _description(hint) or docs.get(name))}
     return Parameters(tool, types, defaults, texts, context)
+
+
+def _is_context(hint: object) -> bool:
+    """Return whether the type is `ToolContext`, or a union or an annotation of it."""
+    inner = get_args(hint) if get_origin(hint) in (Annotated, *_UNIONS) else ()
+    return hint is ToolContext or any(map(_is_context, inner))
 
 
 def read_docstring(docstring: str | None) -> tuple[str, dict[str, str]]:

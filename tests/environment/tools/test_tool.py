@@ -262,7 +262,11 @@ def test_a_tool_that_wants_to_know_whose_call_it_runs_is_told() -> None:
     def who_perhaps(ctx: ToolContext | None = None) -> ToolContext | None:
         return ctx
 
-    for one in (who, who_later, who_perhaps):
+    @tool
+    def who_else(ctx: Annotated[ToolContext | None, "the caller"] = None) -> ToolContext | None:
+        return ctx
+
+    for one in (who, who_later, who_perhaps, who_else):
         assert run(one, CONTEXT) == CONTEXT
         assert run(one) == ToolContext()
         assert not set(object_at(one.spec.input_schema, "properties")) - {"number"}
