@@ -10,6 +10,7 @@ from typing import Any, ClassVar, ForwardRef, Generic, NoReturn, TypeAlias, Type
 
 import msgspec
 
+from reenact._signature import signature_of
 from reenact.actors.journal.api import Journal, Kept, Recorded, Remembered, Segment
 from reenact.actors.journal.codec import StoredForm
 from reenact.actors.kernel.alarms import Timer
@@ -187,7 +188,7 @@ class Declared(PooledActor, Generic[State, Command, Event]):
                 raise TypeError(f"{cls.__name__}.{name} must not be async: nobody would await it")
         for name, count in (("decide", 2), ("evolve", 2), ("timers", 1), ("origin", 1)):
             function = inspect.getattr_static(cls, name)
-            if isinstance(function, FunctionType) and len(inspect.signature(function).parameters) == count:
+            if isinstance(function, FunctionType) and len(signature_of(function).parameters) == count:
                 raise TypeError(f"{cls.__name__}.{name} takes no self; write {name} = staticmethod({name})")
 
     @classmethod

@@ -15,6 +15,7 @@ from typing import TypeAlias, TypedDict, TypeGuard, TypeVar, assert_never
 
 import msgspec
 
+from reenact._signature import signature_of
 from reenact.actors.environment.tools.running import EscapedError, in_thread
 from reenact.actors.loop.config import (
     AgentRuntimeConfig,
@@ -112,7 +113,7 @@ async def answer_chunks(answer: object) -> AsyncIterator[object]:
 def takes_context(runner: Function) -> bool:
     """Return whether a runner takes `(context, state)`, rather than only `(state)`."""
     try:
-        parameters = list(inspect.signature(runner).parameters.values())
+        parameters = list(signature_of(runner).parameters.values())
     except (TypeError, ValueError):
         return True
     if any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in parameters):

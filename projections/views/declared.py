@@ -13,6 +13,7 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.schema import CreateTable
 
+from reenact._signature import signature_of
 from reenact.projections.errors import ProjectionMistakeError, error_text
 from reenact.projections.generations import RESERVED
 from reenact.projections.log import Row
@@ -188,7 +189,7 @@ def _problems_of_function(projection: Projection, name: str) -> Iterator[str]:
     if inspect.isgeneratorfunction(function):
         yield f"has the generator {name!r}, which would do nothing; rows are written by a function"
     try:
-        inspect.signature(function).bind(*_ARGUMENTS)
+        signature_of(function).bind(*_ARGUMENTS)
     except TypeError as error:
         yield f"has {name!r}, which cannot be called with (write, event, row): {error}"
 

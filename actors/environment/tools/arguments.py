@@ -14,6 +14,7 @@ from typing import Annotated, Protocol, TypeAlias, TypedDict, TypeGuard, get_arg
 
 import msgspec
 
+from reenact._signature import signature_of
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.loop.values import is_mapping
 from reenact.domain.marks import parts_of
@@ -209,7 +210,7 @@ def _model_schema(kind: object) -> JsonDict:
 
 def _signature(tool: str, function: AnyFunction) -> Iterator[inspect.Parameter]:
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = signature_of(function).parameters.values()
     except (TypeError, ValueError) as error:
         raise ConfigurationError(
             f"tool {tool}: its signature cannot be read ({error}); wrap it in a function of your own"

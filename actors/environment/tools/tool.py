@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from types import FrameType, MethodType
 from typing import Generic, ParamSpec, TypeAlias, TypedDict, TypeGuard, TypeVar, Unpack, overload
 
+from reenact._signature import signature_of
 from reenact.actors.environment.tools.arguments import (
     AnyFunction,
     Parameters,
@@ -204,4 +205,4 @@ def _is_method(function: AnyFunction) -> bool:
     where = str(getattr(function, "__qualname__", "")).rpartition(".")[0]
     if not where or where.endswith("<locals>") or inspect.ismethod(function):
         return False
-    return next(iter(inspect.signature(function).parameters), "") == _FIRST_OF_A_METHOD
+    return next(iter(signature_of(function).parameters), "") == _FIRST_OF_A_METHOD
