@@ -217,6 +217,32 @@ def test_why_no_alternative_holds_is_told() -> None:
     assert "alternative 1: $.a: 'b' is not of type 'integer'" in (result.message or "")
 
 
+@pytest.mark.parametrize("rule", ["anyOf", "oneOf"])
+def test_an_alternative_that_allows_nothing_is_told_with_its_number(rule: str) -> None:
+    schema = {"items": {rule: [{"type": "integer"}, False]}}
+
+    result = matcher.json_schema_match('["b"]', schema)
+
+    assert "alternative 0: $[0]: 'b' is not of type 'integer'" in (result.message or "")
+    assert "alternative 1: $[0]: False schema does not allow 'b'" in (result.message or "")
+
+
+@pytest.mark.parametrize(
+    ("actual", "schema", "place"),
+    [
+        ('{"a": 1}', {"properties": {"a": False}}, "$.a"),
+        ('[{"a": 1}]', {"items": {"patternProperties": {"a": False}}}, "$[0].a"),
+        ("[1]", {"prefixItems": [False]}, "$[0]"),
+        ("[1]", {"allOf": [False]}, "$"),
+        ("[1]", False, "$"),
+    ],
+)
+def test_a_value_that_may_not_be_there_is_told_with_its_place(actual: str, schema: object, place: str) -> None:
+    result = matcher.json_schema_match(actual, schema)
+
+    assert f"{place}: False schema does not allow" in (result.message or "")
+
+
 def test_very_many_violations_are_counted() -> None:
     result = matcher.json_schema_match(json.dumps(list(range(1000))), {"items": {"type": "string"}})
 

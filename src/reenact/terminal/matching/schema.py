@@ -180,6 +180,7 @@ class _Kind(Protocol):
     """A class of validators: a draft."""
 
     evolve: Callable[..., Checker]
+    descend: Callable[..., Iterator[ValidationError]]
 
     def __call__(
         self,
@@ -194,7 +195,7 @@ class _Kind(Protocol):
 @cache
 def _exact(draft: type[Validator]) -> _Kind:
     kind = _extended(draft)
-    evolve = kind.evolve
+    evolve, descend = kind.evolve, kind.descend
 
     def evolved(self: Checker, **changes: object) -> Checker:
         inner = changes.get("schema", self.schema)
@@ -206,7 +207,15 @@ def _exact(draft: type[Validator]) -> _Kind:
         resolver: object = changes.get("_resolver", getattr(self, "_resolver", None))
         return other(inner, format_checker=self.format_checker, _resolver=resolver)
 
-    kind.evolve = evolved
+    def descended(self: Checker, instance: JSON, schema: JSON, **steps: object) -> Iterator[ValidationError]:
+        for error in descend(self, instance, schema, **steps):
+            for name, place in (("path", error.path), ("schema_path", error.schema_path)):
+                step = steps.get(name)
+                if schema is False and isinstance(step, str | int):  # the base class leaves it out
+                    place.append(step)
+            yield error
+
+    kind.evolve, kind.descend = evolved, descended
     return kind
 
 
