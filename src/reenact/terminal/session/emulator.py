@@ -50,9 +50,11 @@ from reenact.terminal.session.pty import Pair, pty_error
 from reenact.terminal.session.recording import Recording
 from reenact.terminal.session.spawning import (
     START_ERRORS,
+    STATUS_LOST,
     ExitStatus,
     Spawner,
     environment,
+    lost_status_error,
     spawn,
     start_error,
 )
@@ -61,9 +63,6 @@ from reenact.terminal.session.waiting import Changes, Pause, answer_to, blocking
 
 __tracebackhide__ = is_kit_error
 T = TypeVar("T")
-_STATUS_LOST = (
-    "it is not known how: something else in this process, as a handler of SIGCHLD, took note of its end first"
-)
 MAX_OUTPUT = 16 * 1024 * 1024
 
 
@@ -366,7 +365,7 @@ class Session:
             )
         return TerminalTestError(
             TerminalTestErrorType.PROCESS_EXITED,
-            f"{name!r} has ended ({_STATUS_LOST if live.status is None else live.status}) {what}",
+            f"{name!r} has ended ({STATUS_LOST if live.status is None else live.status}) {what}",
             seen=seen,
         )
 
@@ -580,10 +579,7 @@ class AsyncTerminalEmulator(Session):
             if not live.changes.moment.over:
                 return None
             if live.is_lost and live.failure is None:
-                raise not_possible(
-                    f"{self.command[0]!r} has ended, {_STATUS_LOST}; have that wait for its own processes only",
-                    seen=shown(),
-                )
+                raise lost_status_error(self.command[0], shown())
             return live.status
 
         try:

@@ -24,7 +24,7 @@ from typing import Protocol
 
 import msgspec
 
-from reenact.terminal.errors import TerminalTestError, is_kit_error, not_started
+from reenact.terminal.errors import TerminalTestError, is_kit_error, not_possible, not_started
 
 __tracebackhide__ = is_kit_error
 
@@ -197,11 +197,7 @@ def spawn(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, termina
         OSError: it cannot be started.
         TerminalTestError: this process ignores SIGCHLD, so that the exit status would be lost (`PROCESS_START_FAILED`).
     """
-    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
-        raise not_started(
-            f"{argv[0]!r} was not started: this process ignores SIGCHLD, and would not be told how the program ends; "
-            "call `signal.signal(signal.SIGCHLD, signal.SIG_DFL)` before"
-        )
+    refuse_without_status(argv[0])
     try:
         return spawn_without_fork(argv, env, cwd, terminal)
     except ForkNeededError:
@@ -217,6 +213,19 @@ def spawn(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, termina
         )
 
 
+def refuse_without_status(name: str) -> None:
+    """Check that this process will be told how a program ends.
+
+    Raises:
+        TerminalTestError: it ignores SIGCHLD, so that the exit status would be lost (`PROCESS_START_FAILED`).
+    """
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+        raise not_started(
+            f"{name!r} was not started: this process ignores SIGCHLD, and would not be told how the program ends; "
+            "call `signal.signal(signal.SIGCHLD, signal.SIG_DFL)` before"
+        )
+
+
 START_ERRORS = (OSError, subprocess.SubprocessError)
 """The errors of a program that cannot be started."""
 
@@ -225,6 +234,17 @@ def start_error(error: Exception, argv: Sequence[str], env: Mapping[str, str], c
     """Return the error that the program cannot be started, which says why and what to do (`PROCESS_START_FAILED`)."""
     # The frames of the standard library in between say no more.
     return not_started(f"{argv[0]!r} was not started: {_reason(error, argv, env, cwd)}", error.with_traceback(None))
+
+
+STATUS_LOST = "it is not known how: something else in this process, as a handler of SIGCHLD, took note of its end first"
+
+
+def lost_status_error(name: str, seen: str) -> TerminalTestError:
+    """Return the error that the program has ended, but not how is known (`SCRIPT_EXECUTION_ERROR`)."""
+    return not_possible(
+        f"{name!r} has ended, {STATUS_LOST}; have that wait for its own processes only",
+        seen=seen,
+    )
 
 
 def returncode(process: Process) -> int | None:
