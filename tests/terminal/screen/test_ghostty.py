@@ -30,6 +30,37 @@ def test_links_are_kept(engine: Engine) -> None:
     assert links == [None, *["http://example.com/é"] * 3, long, None]
 
 
+@pytest.mark.parametrize(
+    "sequence",
+    [
+        pytest.param(b"\x1b[!p", id="DECSTR"),
+        pytest.param(b"\x1b[1;1;2;2;1;3;1;1$v", id="DECCRA"),
+        pytest.param(b"\x1b[88;1;1;2;2$x", id="DECFRA"),
+        pytest.param(b"\x1b[1;1;2;2$z", id="DECERA"),
+        pytest.param(b"\x1b[2'}", id="DECIC"),
+        pytest.param(b"\x1b[2'~", id="DECDC"),
+        pytest.param(b"\x1b#6", id="DECDWL"),
+        pytest.param(b"\x1b[g", id="TBC"),
+    ],
+)
+def test_what_ghostty_does_not_have_is_ignored(engine: Engine, sequence: bytes) -> None:
+    engine.feed(b"one\r\ntwo\x1b[2;3r\x1b[31m\x1b[?25l\x1b[1;9H")
+    before = engine.screen()
+
+    answer = engine.feed(sequence)
+
+    assert (engine.screen(), answer) == (before, b"")
+    engine.feed(b"x\ry\tz")
+    assert engine.screen().lines[0] == "yne     z"
+    assert engine.screen().cells[0][0].style == ANSIStyle(foreground="red")
+
+
+def test_the_emoji_of_a_key_lacks_its_selector_where_characters_do_not_form_clusters(engine: Engine) -> None:
+    engine.feed("1\ufe0f\u20e3\r\n\x1b[?2027h1\ufe0f\u20e3".encode())
+
+    assert engine.screen().lines[:2] == ("1\u20e3", "1\ufe0f\u20e3")
+
+
 def test_a_narrower_screen_breaks_lines_anew_and_a_wider_one_joins_them(engine: Engine) -> None:
     engine.feed(b"abcdef\r\nx")
 
