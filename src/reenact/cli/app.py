@@ -12,7 +12,7 @@ from typing import Final
 import typer
 from typer.core import TyperGroup
 
-from reenact.cli.interrupts import cleaning_up, ending_on_request, kill_if_stuck
+from reenact.cli.interrupts import cleaning_up, ending_on_request, keeping_exit_statuses, kill_if_stuck
 from reenact.cli.output.console import ERRORS, Console
 from reenact.cli.output.failures import (
     UNEXPECTED,
@@ -133,7 +133,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         kill_if_stuck(state / ERRORS)
     console = Console(os.environ, in_ci=in_ci(os.environ), debug="--debug" in arguments)
     console.prepare(as_json=wants_json(arguments))
-    with console.logging(state), ending_on_request():
+    with console.logging(state), keeping_exit_statuses(), ending_on_request():
         command: BoundCommand | int | None = None
         try:
             with console.raising_output_lost(), _raising_broken_pipe():  # help is printed while parsing

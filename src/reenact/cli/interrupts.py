@@ -67,6 +67,19 @@ def ending_on_request() -> Generator[None]:
 
 
 @contextmanager
+def keeping_exit_statuses() -> Generator[None]:
+    """Let the kernel keep the exit codes of programs, also if the command was started with SIGCHLD ignored.
+
+    Otherwise all of them would be 0, also that with which a hook refuses.
+    """
+    if signal.getsignal(signal.SIGCHLD) is not signal.SIG_IGN:
+        yield
+        return
+    with _handling(signal.SIG_DFL, signal.SIGCHLD):
+        yield
+
+
+@contextmanager
 def interrupting(interrupt: Callable[[], object]) -> Generator[None]:
     """Call `interrupt` at the first Ctrl+C, whatever is running then, and raise `KeyboardInterrupt` at the second."""
 
@@ -194,7 +207,9 @@ def ignoring_interrupts() -> Generator[None]:
 
 
 @contextmanager
-def _handling(act: Callable[[int, FrameType | None], object], *numbers: signal.Signals) -> Generator[None]:
+def _handling(
+    act: Callable[[int, FrameType | None], object] | signal.Handlers, *numbers: signal.Signals
+) -> Generator[None]:
     """Install the handler for these signals during the block; signals that are ignored for good by then stay ignored.
 
     Python allows this in the main thread only; in other threads nothing is installed.

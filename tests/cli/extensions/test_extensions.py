@@ -289,6 +289,22 @@ def test_a_prompt_that_a_hook_refuses_is_not_asked(run: Run, home: Written, clau
     assert [asked(claude, number) for number in range(len(claude.requests))] == [["hello"]]
 
 
+def test_a_hook_refuses_also_if_the_command_was_started_with_the_ends_of_programs_ignored(
+    run: Run, home: Written
+) -> None:
+    home.hook("UserPromptSubmit", REFUSING)
+
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        refused = run("-p", "Hello", "--output-format", "json")
+        after = signal.getsignal(signal.SIGCHLD)
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+    assert (refused.code, refused.result["error"]["type"]) == (2, "refused_by_hook")
+    assert after is signal.SIG_IGN
+
+
 def test_ctrl_c_ends_a_hook_and_the_prompt_is_not_asked(run: Run, home: Written) -> None:
     home.hook("UserPromptSubmit", "kill -INT $PPID; sleep 60")
 
