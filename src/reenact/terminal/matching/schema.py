@@ -83,9 +83,9 @@ def violations(instance: JSON, schema: Schema) -> Iterator[Violation]:
     """Yield every violation of the schema by the instance; nothing if the instance conforms.
 
     The draft is the one that `$schema` names, or else the newest that `jsonschema` knows. Numbers are exact. All
-    formats of the drafts are asserted. A reference leads into the schema or to a draft of the standard, never to a
-    network or a file. A `pattern` is a regular expression of Python, except that `$` matches only at the end of the
-    text; a search is limited to 10 seconds.
+    formats of the drafts 4 to 2020-12 are asserted, `idn-hostname` only if the package `idna` is installed. A reference
+    leads into the schema or to a draft of the standard, never to a network or a file. A `pattern` is a regular
+    expression of Python, except that `$` matches only at the end of the text; a search is limited to 10 seconds.
 
     Raises:
         BadSchemaError: the schema is not valid, is of an unknown draft, has an unresolvable reference, or recurses
