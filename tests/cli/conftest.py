@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -78,6 +79,14 @@ def logged(run: Run, event_type: str) -> list[Json]:
 def accepted(run: Run) -> list[tuple[str, str]]:
     """Return what was said in the log, and in which session."""
     return [(event["session_id"], event["data"]["content"][0]["text"]) for event in logged(run, "message-accepted")]
+
+
+@pytest.fixture(autouse=True)
+def _without_nohup() -> Iterator[None]:
+    """Let SIGHUP end the command also where the tests run under `nohup`, which has it ignored."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture

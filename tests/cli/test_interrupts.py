@@ -51,6 +51,18 @@ def test_a_request_to_end_is_heard_once(number: signal.Signals, code: int) -> No
         signal.raise_signal(signal.SIGHUP)
 
 
+def test_a_hangup_that_nohup_has_the_command_ignore_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with ending_on_request(), cleaning_up(), deferring_end_requests(lambda: None), stopping():
+            inside = signal.getsignal(signal.SIGHUP)
+        outside = signal.getsignal(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+    assert (inside, outside) == (signal.SIG_IGN, signal.SIG_IGN)
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_who_cannot_wait_for_the_end_ends_the_process(
     monkeypatch: pytest.MonkeyPatch, number: signal.Signals, code: int

@@ -64,6 +64,7 @@ def main() -> None:
             if program == 0:
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also where the tests run under `nohup`
                 for connection in (listener, *links.values()):
                     connection.close()
                 for descriptor in (woken, waking, *running.values()):

@@ -20,6 +20,8 @@ _REQUESTS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _ALL = (signal.SIGINT, *_REQUESTS)
 _ignored_until_exit: Final[set[int]] = set()
 """Signals that stay ignored because the process is ending."""
+_left_ignored: Final[set[int]] = set()
+"""Requests to end that the command was started to ignore, as `nohup` does; they stay ignored."""
 _patience: Final[list[float]] = []
 """Seconds after a request to end after which the process is killed; empty if there is no limit."""
 
@@ -53,7 +55,7 @@ def _start_kill_timer() -> None:
 def ending_on_request() -> Generator[None]:
     r"""Raise `TerminatedError` at the first request to end, so that turns are ended and the terminal is restored.
 
-    Later requests are ignored, except SIGQUIT (Ctrl+\), which ends the process at once.
+    Later requests are ignored, except SIGQUIT (Ctrl+\), which ends the process at once. SIGHUP is none under `nohup`.
     """
 
     def end(asked: int, _frame: FrameType | None) -> None:
@@ -62,8 +64,13 @@ def ending_on_request() -> Generator[None]:
             signal.signal(number, signal.SIG_DFL if number == signal.SIGQUIT else signal.SIG_IGN)
         raise TerminatedError(ExitCode.QUIT if asked == signal.SIGQUIT else ExitCode.TERMINATED)
 
-    with _handling(end, *_REQUESTS):
-        yield
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        _left_ignored.add(signal.SIGHUP)
+    try:
+        with _handling(end, *_REQUESTS):
+            yield
+    finally:
+        _left_ignored.clear()
 
 
 @contextmanager
@@ -210,14 +217,14 @@ def ignoring_interrupts() -> Generator[None]:
 def _handling(
     act: Callable[[int, FrameType | None], object] | signal.Handlers, *numbers: signal.Signals
 ) -> Generator[None]:
-    """Install the handler for these signals during the block; signals that are ignored for good by then stay ignored.
+    """Install the handler for these signals during the block; signals that are ignored for good stay ignored.
 
     Python allows this in the main thread only; in other threads nothing is installed.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, act) for number in numbers}
+    before = {number: signal.signal(number, act) for number in numbers if number not in _left_ignored}
     try:
         yield
     finally:
