@@ -246,9 +246,9 @@ def _exchanges_and_runs(entries: Sequence[Entry]) -> tuple[dict[int, Exchange], 
 
 
 def _run_of(runs: Iterable[ToolRun], call_id: str, name: str, arguments: Mapping[str, object]) -> ToolRun | None:
-    """Return the first run of the call, or, if there is one, that with the same id."""
+    """Return the run of the call that started first, or, if there is one, that with the same id."""
     fit = [run for run in runs if run.name == name and run.input == dict(arguments)]
-    return next((run for run in fit if run.id == call_id), next(iter(fit), None))
+    return min(fit, key=lambda run: (run.id != call_id, run.number), default=None)
 
 
 MISMATCH = "recording_mismatch"

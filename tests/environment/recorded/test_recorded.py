@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -336,6 +337,32 @@ def test_a_tool_that_runs_is_interrupted_with_its_turn(path: Path) -> None:
     after = play(RecordedEnvironment.replay(path, run_tools=True), turns)
 
     assert after == before
+
+
+def test_each_of_two_equal_calls_has_its_own_result_also_if_the_second_ended_first(path: Path, opened: Open) -> None:
+    second_has_ended = threading.Event()
+    numbers = itertools.count(1)
+
+    async def draw() -> int:
+        """Draw a number."""
+        number = next(numbers)
+        if number == 1:
+            await asyncio.to_thread(second_has_ended.wait, PATIENCE)
+        return number
+
+    def results(environment: EnvironmentFactory, log: str) -> list[object]:
+        runtime = opened(environment, path.with_name(log))
+        runtime.events.on("tool_result", lambda _: second_has_ended.set())
+        answer = runtime.ask("Draw twice", image=Image(id="i", tools=(draw,)), timeout=PATIENCE)
+        messages = runtime.sessions.messages(answer.session_id)
+        return [result.content for one in messages for result in one.tool_results]
+
+    turn = Turn(0, "Draw twice", (Step((call("draw"), call("draw")), "tool_use"), SAYS))
+    first = results(RecordedEnvironment.record(path, mock_of([turn])), "first.db")
+    second = results(RecordedEnvironment.replay(path), "second.db")
+
+    assert [entry.result for entry in read(str(path)) if isinstance(entry, ToolRun)] == [2, 1]
+    assert second == first == ["1", "2"]
 
 
 def test_a_call_whose_result_was_not_recorded_is_answered_with_a_mismatch(path: Path, opened: Open) -> None:
