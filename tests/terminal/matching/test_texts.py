@@ -60,6 +60,7 @@ flags_of_all: st.SearchStrategy[set[Flag]] = st.sets(
 
 @given(texts, texts, texts, folding)
 @example("Straße", "", "STRASSE", {"ignore_case"})
+@example("", "", "Straßenstraße", {"ignore_case"})
 @example("a \n b", "", "a b", {"ignore_whitespace"})
 @example("a", "", " ", {"ignore_whitespace"})
 def test_property_10_assertion_matching_correctness(before: str, behind: str, expected: str, flags: set[Flag]) -> None:
@@ -169,6 +170,7 @@ def test_only_escaped_white_space_counts_in_a_verbose_pattern(pattern: str) -> N
         ("a", r"\x41", True),
         ("a", "(?-i:A)", False),
         ("A", "(?-i:A)", True),
+        ("ß", "(?-i:ß)", True),
         ("ẞ", "[ß]", True),
         ("SS", "^[ß]$", True),
         ("ÄÖ", "[ä]ö", True),
@@ -190,6 +192,7 @@ def test_the_flags_of_a_compiled_pattern_stay() -> None:
 def test_an_ascii_pattern_finds_only_ascii_words(options: Collection[Flag]) -> None:
     assert judged("regex", "a b", re.compile(r"^a\s\w$", re.ASCII), options).passed
     assert not judged("regex", "a é", re.compile(r"^a\s\w$", re.ASCII), options).passed
+    assert judged("regex", "ß", re.compile("ß", re.ASCII), options).passed
 
 
 def test_sequences_are_not_taken_out_of_a_pattern() -> None:

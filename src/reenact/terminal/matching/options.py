@@ -103,11 +103,15 @@ Finder: TypeAlias = "re.Pattern[str] | Expression"
 """Searches texts for matches."""
 _COMMON_FLAGS = re.IGNORECASE | re.MULTILINE | re.DOTALL | re.VERBOSE | re.UNICODE
 """The flags that have the same number in `re` and in `regex`."""
+_UNCHANGED = r"\\.|\[\^?+\]?+(?:\\.|[^\]\\])*+\]|\(\?P[<=][^>)]*+[>)]|\(\?[(#][^)]*+\)"
+"""Escapes, classes, comments, and names of groups, which stay as they are."""
 _PARTS = re.compile(
-    r"\\N\{[^}]*+\}|\\.|\[\^?+\]?+(?:\\.|[^\]\\])*+\]|\(\?#[^)]*+\)"
+    rf"\\N\{{[^}}]*+\}}|{_UNCHANGED}|(?P<letter>[^\x00-\x7fİ])"
     r"|(?P<brace>\{(?!(?:[0-9]++(?:,[0-9]*+)?|,[0-9]*+)\}))|\n",
     re.DOTALL,
 )
+_CASE_INSIDE = re.compile(r"\(\?[a-zA-Z]*(?:a|-[a-zA-Z]*i)")
+"""A part in which letters have one case, or in which only those of ASCII have two."""
 
 
 class UnusableError(ValueError):
@@ -170,9 +174,14 @@ class Expression(msgspec.Struct, frozen=True):
         except (regex.error, OverflowError, RecursionError) as error:
             raise BadPatternError(_pattern_error(self.pattern, error)) from error
 
+    def _is_folded(self) -> bool:
+        return self.any_case and not self.flags & re.ASCII and not _CASE_INSIDE.search(self.pattern)
+
     def _part(self, part: re.Match[str]) -> str:
         if part["brace"]:  # not a quantifier: a literal brace, which `regex` must not take for fuzzy matching
             return r"\{"
+        if part["letter"] and len(letters := part[0].casefold()) > 1 and self._is_folded():
+            return f"(?:{letters})"  # `regex` itself would fold only the first of several letters that become longer
         is_newline = part[0] == r"\n" or (part[0] == "\n" and not regular(self.pattern, self.flags).flags & re.VERBOSE)
         return r"(?:\r{0,2}\n)" if self.any_line_end and is_newline else part[0]
 
@@ -195,8 +204,6 @@ def _pattern_error(pattern: str, error: Exception) -> str:
 
 _QUANTIFIER = r"(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\}|\{,[0-9]+\})[?+]?+"
 _ESCAPED_SPACE = r"\\(?:[ntrfvs]|\s)"
-_UNCHANGED = r"\\.|\[\^?+\]?+(?:\\.|[^\]\\])*+\]|\(\?P[<=][^>)]*+[>)]|\(\?[(#][^)]*+\)"
-"""Escapes, classes, comments, and names of groups, which are skipped."""
 _REWRITTEN = re.compile(rf"(?P<space>(?:(?:{_ESCAPED_SPACE}|\s)(?:{_QUANTIFIER})?+)++)|{_UNCHANGED}", re.DOTALL)
 _REWRITTEN_IN_VERBOSE = re.compile(rf"(?P<space>(?:{_ESCAPED_SPACE}(?:{_QUANTIFIER})?+)++)|{_UNCHANGED}", re.DOTALL)
 _SPACE = re.compile(rf"(?:{_ESCAPED_SPACE}|\s)(?P<quantifier>{_QUANTIFIER})?+")
