@@ -71,6 +71,19 @@ def test_a_narrower_screen_breaks_lines_anew_and_a_wider_one_joins_them(engine: 
     assert (narrow, engine.screen().lines) == (("abcd", "ef", "x", ""), ("abcdef", "x", "", ""))
 
 
+def test_half_a_wide_character_is_not_left_on_an_alternate_screen_that_became_narrower() -> None:
+    with closing(Engine(3, 1)) as engine:
+        engine.feed("\x1b[?1049ha中".encode())
+
+        engine.resize(2, 1)
+        narrow = engine.screen().cells[0]
+        engine.resize(4, 1)
+
+        assert [(cell.text, cell.width) for cell in narrow] == [("a", 1), (" ", 1)]
+        assert [cell.text for cell in engine.screen().cells[0]] == ["a", " ", " ", " "]
+        assert engine.text() == engine.screen().text
+
+
 def test_lines_above_a_screen_that_became_narrower_are_broken_anew() -> None:
     with closing(Engine(6, 1)) as engine:
         engine.feed(b"abcdef\r\nx")

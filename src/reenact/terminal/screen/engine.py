@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Final, get_args
 
 from reenact.terminal.ansi.style import PLAIN, ANSIStyle
@@ -141,12 +143,12 @@ class Engine:
             self._lines, self._cells = [""] * rows, [()] * rows
         for row, numbers in terminal.changes():
             styles: dict[int, ANSIStyle] = {0: PLAIN}
-            cells = self._cells[row] = tuple(
-                [
-                    _plain_cell(number) or self._cell(number, row, column, styles)
-                    for column, number in enumerate(numbers)
-                ]
-            )
+            cells = [
+                _plain_cell(number) or self._cell(number, row, column, styles) for column, number in enumerate(numbers)
+            ]
+            if not "".join([cell.text for cell in cells]).isascii():
+                cells = _without_halves(cells)
+            self._cells[row] = tuple(cells)
             self._lines[row] = "".join([cell.text for cell in cells]).rstrip(" ")
 
     def _cell(self, number: int, row: int, column: int, styles: dict[int, ANSIStyle]) -> Cell:
@@ -161,6 +163,14 @@ class Engine:
             style=found,
             link=self._terminal.link(row, column) if glyph.linked else None,
         )
+
+
+def _without_halves(cells: Sequence[Cell]) -> list[Cell]:
+    """Return the cells, with a blank for half a wide character: the library leaves it if a screen becomes narrower."""
+    return [
+        Cell(style=cell.style) if cell.width > 1 and behind.width else cell
+        for cell, behind in pairwise((*cells, Cell()))
+    ]
 
 
 @lru_cache(maxsize=CACHED)
