@@ -17,6 +17,7 @@ from websockets.exceptions import ConnectionClosed
 
 from reenact.server import Server
 from reenact.server.reading import MOST_VALUES, has_too_many_values
+from reenact.server.transports import MOST_CHUNKS
 from reenact.testing import wait_until
 from tests.server.conftest import TOKEN, Serve
 from tests.server.talk import PATIENCE, Talk, all_of, client_frame, greeted, handshake, plain, request_head, talking
@@ -280,6 +281,30 @@ def test_a_body_that_never_comes_is_waited_for_no_longer(serve: Serve) -> None:
         answer = connection.recv(65536)
 
     assert b"408" in answer.partition(b"\r\n")[0]
+
+
+def test_a_body_in_too_many_chunks_ends_the_connection(server: Server) -> None:
+    head = request_head(server, "POST /v1/containers", "Transfer-Encoding: chunked")
+    most = head + b"1\r\n \r\n" * MOST_CHUNKS
+    with plain(server) as connection:
+        connection.sendall(most + b"0\r\n\r\n" + most + b"1\r\n ")
+
+        answers = all_of(connection).split(b"HTTP/1.1 ")
+
+    assert [answer[:3] for answer in answers[1:]] == [b"201", b"400"]
+
+
+def test_a_body_that_is_wrong_after_its_request_was_answered_is_no_error_in_the_log(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    with plain(server) as connection:
+        connection.sendall(request_head(server, "GET /nothing", "Transfer-Encoding: chunked"))
+        connection.recv(65536)
+        connection.sendall(b"wrong\r\n")
+
+        assert b"HTTP/1.1" not in all_of(connection)
+
+    assert [record for record in caplog.records if record.levelno > logging.WARNING] == []
 
 
 def test_there_are_only_so_many_connections(serve: Serve) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+import h11
 from starlette.websockets import WebSocketDisconnect
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
@@ -29,6 +30,8 @@ MOST_FRAGMENTS = 4096
 """Frames of one message: enough for the largest message in pieces of 4 KiB."""
 FRAMES = 10
 """Frames of any kind for each message that the limits of rate and burst allow."""
+MOST_CHUNKS = 4096
+"""Chunks of one body. Parsing more of them would block the event loop for too long."""
 _SLICE = 8 * 1024
 """Bytes that are parsed before the frames in them are counted; the smallest frame has 6."""
 
@@ -322,6 +325,22 @@ class _WatchedConnection(asyncio.Protocol):
         self._stall.end()
 
 
+class _Parser(h11.Connection):
+    """Parses requests, and refuses a body in too many chunks."""
+
+    _chunks = 0
+
+    def next_event(self) -> type[h11.NEED_DATA | h11.PAUSED] | h11.Event:
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self._chunks = 0
+        elif isinstance(event, h11.Data):
+            self._chunks += event.chunk_start
+            if self._chunks > MOST_CHUNKS:
+                raise h11.RemoteProtocolError(f"a body has at most {MOST_CHUNKS} chunks")
+        return event
+
+
 def http_protocol(transports: Transports, limits: Limits, unread: Unread) -> type[H11Protocol]:
     """Return the protocol class for the connections of a server, which begin with HTTP."""
 
@@ -332,6 +351,7 @@ def http_protocol(transports: Transports, limits: Limits, unread: Unread) -> typ
             self._transports = transports
             self._head = _Timeout(self.loop, limits.head_timeout)
             self._stall = _StallTimeout(self.loop, limits, unread, lambda: cut(self.transport))
+            self.conn = _Parser(h11.SERVER)
             super().connection_made(transport)
             if transports.add(transport):
                 self._head.begin(transport)
@@ -345,6 +365,13 @@ def http_protocol(transports: Transports, limits: Limits, unread: Unread) -> typ
                 self._head.begin(self.transport)
             else:
                 self._head.end()
+
+        def send_400_response(self, msg: str) -> None:
+            """Refuse what is not HTTP; if the request was answered before its body was wrong, only close."""
+            try:
+                super().send_400_response(msg)
+            except h11.LocalProtocolError:
+                self.transport.close()
 
         def _is_answering(self) -> bool:
             cycle = getattr(self, "cycle", None)  # not set before the first request, despite its annotation
