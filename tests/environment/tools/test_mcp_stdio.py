@@ -21,6 +21,7 @@ from mcp import types
 
 from reenact.actors.environment.tools.mcp import session, stdio
 from reenact.actors.environment.tools.mcp.connection import MCPConnection
+from reenact.actors.environment.tools.mcp.errors import ErrorReporter
 from reenact.actors.environment.tools.outcome import ToolOutcome
 from reenact.actors.environment.tools.running import in_thread
 from reenact.actors.environment.tools.tool import tool
@@ -302,6 +303,39 @@ def test_garbage_between_messages_is_passed_over() -> None:
         "after the garbage",
         "{}",
     ]
+
+
+def test_the_loop_goes_on_while_a_server_sends_garbage_without_end() -> None:
+    async def turns_of_another(lines: int) -> int:
+        transport = stdio.StdioTransport(ErrorReporter(rough()), lambda: None)
+        reading = asyncio.create_task(transport._read(read_from(b"garbage\n" * lines)))
+        turns = 0
+        while not reading.done():
+            await asyncio.sleep(0)
+            turns += 1
+        transport._release()
+        return turns
+
+    assert asyncio.run(turns_of_another(100)) > 100
+
+
+def test_a_line_without_end_on_its_standard_error_does_not_stop_a_server() -> None:
+    async def last_output() -> str:
+        transport = stdio.StdioTransport(ErrorReporter(rough()), lambda: None)
+        await transport._read_stderr(read_from(b"50 %\r" * 100, b"\nlast words\n"))
+        transport._release()
+        return transport.last_output()
+
+    assert asyncio.run(last_output()) == "last words"
+
+
+def read_from(*parts: bytes) -> asyncio.StreamReader:
+    """Return a reader of these bytes for which a line may have 100."""
+    reader = asyncio.StreamReader(limit=100)
+    for part in parts:
+        reader.feed_data(part)
+    reader.feed_eof()
+    return reader
 
 
 def test_neither_half_of_a_surrogate_pair_nor_a_nan_costs_an_answer() -> None:

@@ -26,6 +26,8 @@ Outgoing: TypeAlias = MemoryObjectSendStream[SessionMessage]
 
 MAX_LINE = 64 * 1024 * 1024
 """Bytes of one message of a server; a server that sends a longer one is ended."""
+_MAX_ERROR_LINE = 64 * 1024
+"""Bytes of a line of a server's standard error; a longer one is not kept."""
 
 _GRACE = 0.8
 """Seconds that a server has to end after its input was closed, and again after SIGTERM."""
@@ -63,7 +65,8 @@ class StdioTransport:
             self._process = process = self._start_program()
             flow = _InputPipe(self._lost)
             self._stdin, _ = await asyncio.get_running_loop().connect_write_pipe(lambda: flow, process.stdin)
-            stdout, stderr = await self._open_reader(process.stdout), await self._open_reader(process.stderr)
+            stdout = await self._open_reader(process.stdout, MAX_LINE)
+            stderr = await self._open_reader(process.stderr, _MAX_ERROR_LINE)
             self._start_task(self._write(self._stdin, flow))
             self._start_task(self._read(stdout))
             self._start_task(self._read_stderr(stderr))
@@ -98,8 +101,8 @@ class StdioTransport:
             start_new_session=True,
         )
 
-    async def _open_reader(self, pipe: object) -> asyncio.StreamReader:
-        reader = asyncio.StreamReader(limit=MAX_LINE)
+    async def _open_reader(self, pipe: object, limit: int) -> asyncio.StreamReader:
+        reader = asyncio.StreamReader(limit=limit)
         loop = asyncio.get_running_loop()
         transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
         self._outputs.append(transport)
@@ -117,6 +120,7 @@ class StdioTransport:
         """Pass on the server's messages; when there is no reader any more, read on, so that the program can end."""
         try:
             while line := await stdout.readline():
+                await asyncio.sleep(0)  # while there are lines, `readline` lets nobody else run
                 message = self._parse_message(line)
                 if message is not None:
                     with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -137,12 +141,11 @@ class StdioTransport:
 
     async def _read_stderr(self, stderr: asyncio.StreamReader) -> None:
         """Keep the last lines of the server's standard error, for error messages."""
-        with contextlib.suppress(ValueError):
-            while line := await stderr.readline():
-                told = self._without_secrets(line.decode(errors="replace").strip())[:_LONGEST_LINE]
-                _log.debug("MCP server %r says: %s", self._server.name, told)
-                if told:
-                    self._stderr_lines.append(told)
+        while line := await _next_line(stderr):
+            told = self._without_secrets(line.decode(errors="replace").strip())[:_LONGEST_LINE]
+            _log.debug("MCP server %r says: %s", self._server.name, told)
+            if told:
+                self._stderr_lines.append(told)
 
     async def _wait_for_end(self, process: subprocess.Popen[bytes]) -> None:
         """Report the end of the program, after a moment for its last messages."""
@@ -180,6 +183,14 @@ class StdioTransport:
         for pipe in () if process is None else (process.stdin, process.stdout, process.stderr):
             if pipe is not None:
                 pipe.close()
+
+
+async def _next_line(reader: asyncio.StreamReader) -> bytes:
+    """Return the next line that is not too long; nothing at the end."""
+    while True:
+        await asyncio.sleep(0)
+        with contextlib.suppress(ValueError):
+            return await reader.readline()
 
 
 def _message(line: bytes) -> JSONRPCMessage:
