@@ -18,6 +18,8 @@ from reenact.domain.errors import LogLockedError
 
 _held: WeakSet[WriterLock] = WeakSet()
 
+_OPEN = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+"""How a lock file is opened: what a link in its place leads to would be overwritten."""
 _OPENING = 0
 """The byte that is locked while a process opens the log."""
 _WRITING = 1
@@ -148,7 +150,7 @@ class FileStreamLocks:
         with _sharing_lock:
             if self._key in _sharing:
                 raise LogLockedError(path, os.getpid(), here=True)
-            self._descriptor = os.open(self._key[1], os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._descriptor = os.open(self._key[1], _OPEN, 0o600)
             _sharing.add(self._key)
         fcntl.lockf(self._descriptor, fcntl.LOCK_SH, 1, _WRITING)
 
@@ -232,7 +234,7 @@ def _open_locked(path: str, *, shared: bool) -> tuple[int, bool]:
     """Return the locked file, and whether the lock is exclusive."""
     # Not truncated when opened: a process that fails to lock it must not remove the owner's id. Python closes it on
     # exec.
-    descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(f"{path}.lock", _OPEN, 0o600)
     try:
         try:
             _flock(descriptor, fcntl.LOCK_EX, path)

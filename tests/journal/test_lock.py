@@ -14,7 +14,7 @@ import pytest
 
 from reenact.actors.journal.lock import WriterLock
 from reenact.actors.journal.sqlite import SqliteJournal
-from reenact.domain.errors import LogLockedError, StorageError
+from reenact.domain.errors import LogLockedError, LogUnusableError, StorageError
 from reenact.testing import wait_until
 from tests.journal.support import CODEC, Added, Log, commit, step
 
@@ -182,3 +182,14 @@ def test_a_reader_makes_no_log_and_takes_no_lock(tmp_path: Path) -> None:
         SqliteJournal.open(tmp_path / "missing.db", CODEC, read_only=True)
 
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_link_in_the_place_of_the_lock_leads_to_is_left_as_it_is(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_text("of somebody else")
+    (tmp_path / "log.db.lock").symlink_to(other)
+
+    with pytest.raises(LogUnusableError):
+        SqliteJournal.open(tmp_path / "log.db", CODEC)
+
+    assert other.read_text() == "of somebody else"
