@@ -123,7 +123,8 @@ if __name__ == "__main__":
             try:
                 press(desk, "approve", origin="https://example.org")
             except urllib.error.HTTPError as refused:
-                print("from another site:", refused.code)
+                with refused:
+                    print("from another site:", refused.code)
             print("approved on the page:", press(desk, "approve"))
             print("asked for A-18:", runtime.ask("Please refund order A-18", image="clerk").outcome)
             print("rejected on the page:", press(desk, "reject"))

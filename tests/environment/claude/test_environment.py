@@ -173,7 +173,7 @@ STOPPED = json.dumps({"type": "message_stop"})
             "overloaded_error",
             "overloaded_error",
         ),
-        ('data: {"type": "content_block_start", "content_block": ' + "[" * 50_000, "api_error", "nested too deeply"),
+        ('data: {"type": "content_block_start", "content_block": ' + "[" * 100_000, "api_error", "nested too deeply"),
     ],
 )
 def test_an_error_within_a_stream_keeps_its_words(

@@ -191,8 +191,8 @@ def test_a_page_for_browsers_is_no_answer(api: FakeChatAPI) -> None:
         ("500 Oh\r\ncontent-type: application/json", "[" * 5000, "[" * 2000),
         ("500 Oh\r\ncontent-type: application/json", "[1]", "answered with status 500"),
         ("200 OK\r\ncontent-type: application/json", '[{"error": {"code": 500, "message": "no"}}]', "no"),
-        ("200 OK\r\ncontent-type: application/json", '{"choices": ' + "[" * 50_000, "it is nested too deeply"),
-        ("200 OK\r\ncontent-type: text/event-stream", "data: " + "[" * 50_000 + "\n\n", "it is nested too deeply"),
+        ("200 OK\r\ncontent-type: application/json", '{"choices": ' + "[" * 100_000, "it is nested too deeply"),
+        ("200 OK\r\ncontent-type: text/event-stream", "data: " + "[" * 100_000 + "\n\n", "it is nested too deeply"),
     ],
 )
 def test_a_refusal_without_the_words_of_the_api_says_what_there_is(
