@@ -7,7 +7,6 @@ import shutil
 import tempfile
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from importlib import metadata
 from pathlib import Path
 from typing import TypeAlias
 
@@ -16,6 +15,7 @@ import msgspec
 from reenact._files import replacing, translated
 from reenact._location import LogLocation, location_of
 from reenact._runtime import codec
+from reenact._version import version
 from reenact.actors.journal.api import Synchronous
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.key_ring import KeyRing
@@ -106,7 +106,7 @@ def export_log(
         export = Export(
             records,
             forms=forms if typed else None,
-            software=_software(),
+            software=f"reenact {version()}",
             exported_at=instant(microseconds()),
             sessions=sessions,
             redacting=None if redaction is None else Redactor(redaction, forms),
@@ -283,13 +283,6 @@ def _batches(reader: ExportReader) -> Iterator[list[Item]]:
             batch, size = [], 0
     if batch:
         yield batch
-
-
-def _software() -> str:
-    try:
-        return f"reenact {metadata.version('reenact')}"
-    except metadata.PackageNotFoundError:  # the package is not installed
-        return "reenact"
 
 
 def _check_files(source: Place, location: LogLocation) -> None:

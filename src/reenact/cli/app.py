@@ -12,6 +12,7 @@ from typing import Final
 import typer
 from typer.core import TyperGroup
 
+from reenact._version import version
 from reenact.cli.interrupts import cleaning_up, ending_on_request, keeping_exit_statuses, kill_if_stuck
 from reenact.cli.output.console import ERRORS, Console
 from reenact.cli.output.failures import (
@@ -43,7 +44,7 @@ from reenact.cli.parsing.options import (
     typer_function,
     wants_json,
 )
-from reenact.cli.settings.environment import has_settings, in_ci, state_directory, version
+from reenact.cli.settings.environment import has_settings, in_ci, state_directory
 from reenact.domain.errors import ReenactError
 
 COMPLETE = "_REENACT_COMPLETE"

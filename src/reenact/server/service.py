@@ -11,14 +11,14 @@ import re
 import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cache, partial
-from importlib import metadata
+from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 from urllib.parse import urlsplit
 
+from reenact._version import version
 from reenact.actors.api.requests import context_of
 from reenact.actors.envelopes import enveloped, is_response, passing_id
 from reenact.actors.feed.hub import Feed
@@ -191,7 +191,7 @@ class Service:
     _closed = False
 
     def __post_init__(self) -> None:
-        self.name = f"reenact {_version()}"
+        self.name = f"reenact {version()}"
         """The server's name and version."""
         self.counts = Counts()
         self.unread = Unread()
@@ -275,10 +275,3 @@ def _refusal(kind: type[Response], data: Mapping[str, object], error: CommandErr
     refusal = enveloped(Entry(kind.event_type, microseconds(), response), context, passing_id(response, str))
     assert is_response(refusal)  # as it was made of one
     return refusal
-
-
-@cache
-def _version() -> str:
-    with suppress(metadata.PackageNotFoundError):
-        return metadata.version("reenact")
-    return "from a checkout"

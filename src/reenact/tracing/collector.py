@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from hashlib import blake2b
-from importlib import metadata
 from typing import Protocol, Self
 from urllib.parse import SplitResult, urlsplit
 
@@ -35,6 +34,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
+from reenact._version import version
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.legible import display_safe
 from reenact.projections.errors import error_text
@@ -110,7 +110,7 @@ class Collector:
         self._resource: Resource | None = None
         self.sent = 0
         """The number of spans that were accepted."""
-        self._scope = InstrumentationScope("reenact", _version())
+        self._scope = InstrumentationScope("reenact", version())
 
     @classmethod
     def at(cls, endpoint: str, *, metrics: bool | MetricExporter) -> Self:
@@ -211,20 +211,13 @@ def _resource(beginning: Row) -> Resource:
     own = Resource(
         {
             "service.name": "reenact",
-            "service.version": _version(),
+            "service.version": version(),
             "service.instance.id": str(uuid.UUID(bytes=identity)),
             "telemetry.sdk.language": "python",
             "telemetry.sdk.name": "opentelemetry",
         }
     )
     return own.merge(OTELResourceDetector().detect())
-
-
-def _version() -> str:
-    try:
-        return metadata.version("reenact")
-    except metadata.PackageNotFoundError:  # the package is not installed
-        return ""
 
 
 def _readable(span: Span, resource: Resource, scope: InstrumentationScope) -> ReadableSpan:

@@ -13,6 +13,7 @@ import textwrap
 import threading
 from collections.abc import Sequence
 from functools import reduce
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -245,6 +246,15 @@ def test_a_call_before_the_server_was_asked_connects_first() -> None:
 
 def test_a_server_of_the_older_protocol_will_do() -> None:
     assert contents(outcomes_of(("echo", {"a": [1, None]}))) == ['{"a": [1, null]}']
+
+
+def test_a_package_without_metadata_has_the_tools_of_its_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    def not_found(name: str) -> metadata.Distribution:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "distribution", not_found)
+
+    assert contents(outcomes_of("echo")) == ["{}"]
 
 
 def test_many_calls_at_once_go_over_one_connection() -> None:

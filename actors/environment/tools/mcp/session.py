@@ -12,7 +12,6 @@ import ssl
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import cache, partial
-from importlib.metadata import version
 from typing import Protocol, TypeVar
 
 import httpx2
@@ -26,6 +25,7 @@ from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCResponse
 from mcp.types.methods import validate_server_result
 
+from reenact._version import version
 from reenact.actors.environment.received_json import is_json_object
 from reenact.actors.environment.tools.mcp.errors import ErrorReporter, LostError, UnknownSessionError, cause_of
 from reenact.actors.environment.tools.mcp.stdio import MAX_LINE, StdioTransport
@@ -153,7 +153,7 @@ async def open_session(
 
     async with AsyncExitStack() as stack:
         transport = await _transport(stack, lost, report)
-        ourselves = types.Implementation(name="reenact", version=version("reenact"))
+        ourselves = types.Implementation(name="reenact", version=version())
         filter_ = ToolListFilter(server.name)
         client = Client(filter_.streams(transport), client_info=ourselves, message_handler=handle, cache=None)
         try:

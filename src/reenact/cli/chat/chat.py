@@ -13,6 +13,7 @@ from functools import partial
 from rich.console import Console as Screen
 from rich.text import Text
 
+from reenact._version import version
 from reenact.cli.attachments import attached
 from reenact.cli.chat.asking import Person
 from reenact.cli.chat.commands import Commands
@@ -37,7 +38,7 @@ from reenact.cli.output.exact import escaped, in_rows
 from reenact.cli.output.failures import ExitCode, TerminatedError, problem_of
 from reenact.cli.output.streams import has_hung_up
 from reenact.cli.render.live_line import LiveLine
-from reenact.cli.settings.environment import project_directory, version
+from reenact.cli.settings.environment import project_directory
 from reenact.domain.errors import ReenactError
 from reenact.domain.legible import display_safe
 from reenact.domain.messages import TextBlock, check_message

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Mapping
-from importlib import metadata
 from pathlib import Path
 
 CI_SERVICES = frozenset(
@@ -160,11 +159,3 @@ def _base(environ: Mapping[str, str], variable: str, otherwise: str) -> Path:
     if not base.is_absolute():  # the XDG specification says to ignore a relative path
         base = home_directory(environ) / otherwise
     return base / "reenact"
-
-
-def version() -> str:
-    """Return the version of the installed package."""
-    try:
-        return metadata.version("reenact")
-    except metadata.PackageNotFoundError:  # not installed, so there is no metadata
-        return "from a checkout"
