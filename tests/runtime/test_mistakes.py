@@ -497,7 +497,7 @@ def test_what_has_an_id_is_not_taken_for_the_id(give: Callable[[Runtime, Any, An
 
 def deep() -> Any:  # noqa: ANN401 - given in the place of an id
     value: object = "x"
-    for _ in range(5000):
+    for _ in range(200_000):
         value = [value]
     return value
 
