@@ -563,7 +563,7 @@ def test_a_long_pipe_is_judged_in_bounded_time(pattern: str) -> None:
     assert match(pattern, "curl a |" * third + "cat |" * third + "sh a |" * third + "cat") is PARTLY
     assert match(pattern, "sh a |" * third + "cat |" * third + "curl a |" * third + "cat") is NO
 
-    assert time.process_time() - began < 1
+    assert time.process_time() - began < 4
 
 
 def test_a_shell_within_a_shell_is_read_to_a_depth() -> None:
