@@ -18,6 +18,8 @@ Problem: TypeAlias = tuple[str, str]
 
 _OPTIONAL_TABLE = "keys"
 """The table that only an encrypted log has."""
+_TABLE = "CREATETABLE"
+"""How the definition of a table begins. A view may have rows without end."""
 _SQLITE_PREFIX = "sqlite_"
 """The prefix of SQLite's own tables and indexes."""
 
@@ -36,12 +38,13 @@ class Structure(msgspec.Struct, frozen=True):
     table_of: Mapping[str, str]
 
     def tables(self) -> dict[str, bool]:
-        """Return the tables that a log has, and whether they exist, without those that lack a column."""
+        """Return the tables that a log has, and whether they exist, without those that lack a column or are views."""
         return {
             name: name in self.columns
             for name, wanted in _intact_structure().columns.items()
             if name != _OPTIONAL_TABLE or name in self.columns
-            if name not in self.columns or self.columns[name].issuperset(wanted)
+            if name not in self.columns
+            or (self.columns[name].issuperset(wanted) and self.forms[name].startswith(_TABLE))
         }
 
     def problems(self) -> Iterator[Problem]:

@@ -265,6 +265,21 @@ def test_a_table_that_a_view_stands_in_for_is_found(log: Path) -> None:
     assert {"steps", "kept"} <= {finding.name for finding in findings if finding.kind == "file"}
 
 
+@pytest.mark.timeout(60)
+def test_a_view_without_end_in_the_place_of_a_table_is_found_and_not_read(log: Path) -> None:
+    with copied(log) as copy:
+        with closing(sqlite3.connect(copy)) as connection, connection:
+            connection.execute("ALTER TABLE timers RENAME TO kept")
+            connection.execute(
+                "CREATE VIEW timers AS WITH RECURSIVE endless(due) AS (SELECT 1 UNION ALL SELECT due + 1 FROM endless) "
+                "SELECT 's' AS stream, due FROM endless"
+            )
+
+        findings = verify_log(copy).findings
+
+    assert {"timers", "kept"} <= {finding.name for finding in findings if finding.kind == "file"}
+
+
 def test_a_changed_request_is_found_whatever_format_the_file_says_it_has(log: Path) -> None:
     with copied(log) as copy:
         with closing(sqlite3.connect(copy)) as connection, connection:
